@@ -1,0 +1,50 @@
+/** Wrong use or configuration: shown as one line, exit code 2. The message says what was expected, what was got and what to do. */
+export class ConfigError extends Error {
+  override name = "ConfigError";
+}
+
+/** The run belongs to another owner now, or the lease has run out: whoever gets this stops and writes nothing more. */
+export class LeaseLostError extends Error {
+  override name = "LeaseLostError";
+}
+
+/** The workspace cannot be made or read (no such repository, no such ref, no commits). Ends the run as `workspace_error`. */
+export class WorkspaceError extends Error {
+  override name = "WorkspaceError";
+}
+
+/** Why a model request failed. `retry` and `quota` may succeed later, the others will not without a change. */
+export type ModelErrorKind = "retry" | "quota" | "overflow" | "refused" | "invalid" | "auth";
+
+/** A model request that failed, classified from the response's status and body. */
+export class ModelError extends Error {
+  override name = "ModelError";
+  readonly kind: ModelErrorKind;
+  /** How long the provider asked to wait, in milliseconds. */
+  readonly retryAfterMs: number | undefined;
+
+  constructor(
+    kind: ModelErrorKind,
+    message: string,
+    options: { retryAfterMs?: number | undefined; cause?: unknown } = {},
+  ) {
+    super(message, { cause: options.cause });
+    this.kind = kind;
+    this.retryAfterMs = options.retryAfterMs;
+  }
+}
+
+/** Thrown by a tool: the message goes back to the model as an error result and the loop goes on. */
+export class RecoverableError extends Error {
+  override name = "RecoverableError";
+}
+
+/** Thrown by a tool: the run ends here, gracefully, with reason `ended_by_tool` and this message as its error. */
+export class TerminatingError extends Error {
+  override name = "TerminatingError";
+}
+
+/** The message of anything that was thrown. */
+export function messageOf(thrown: unknown): string {
+  return thrown instanceof Error ? thrown.message : String(thrown);
+}

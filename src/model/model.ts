@@ -1,0 +1,58 @@
+import type { ChatCompletionMessageParam } from "openai/resources/chat/completions";
+
+/** A message as it goes over the wire. */
+export type ChatMessage = ChatCompletionMessageParam;
+
+/** A tool call as it came: `arguments` is JSON text that may not parse. Unknown members are kept. */
+export interface WireToolCall {
+  id?: string | null;
+  type?: string;
+  function: { name: string; arguments: string };
+  [member: string]: unknown;
+}
+
+/** The model's message exactly as it came, member for member. */
+export interface ReplyMessage {
+  role: "assistant";
+  content?: unknown;
+  tool_calls?: WireToolCall[] | null;
+  refusal?: string | null;
+  reasoning_content?: string | null;
+  [member: string]: unknown;
+}
+
+/** A tool as the model is told of it. `parameters` is JSON Schema. */
+export interface ToolSchema {
+  name: string;
+  description: string;
+  parameters: Record<string, unknown>;
+}
+
+export interface ModelRequest {
+  model: string;
+  messages: ChatMessage[];
+  /** Left out, never empty, when there are none. */
+  tools?: ToolSchema[];
+  /** Upper bound of the reply, in tokens. */
+  maxOutputTokens?: number;
+}
+
+/** Tokens of one call; null where the server did not say. */
+export interface Usage {
+  promptTokens: number | null;
+  completionTokens: number | null;
+  cachedTokens: number | null;
+  reasoningTokens: number | null;
+}
+
+export interface ModelReply {
+  message: ReplyMessage;
+  finishReason: string | null;
+  usage: Usage;
+  responseId: string | null;
+}
+
+/** Something that answers a request. Throws ModelError; an abort rejects with the signal's reason. */
+export interface Model {
+  ask(request: ModelRequest, signal: AbortSignal): Promise<ModelReply>;
+}

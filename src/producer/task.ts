@@ -1,0 +1,45 @@
+import { z } from "zod";
+
+/** Bounds every run has unless its task says otherwise. */
+export const defaultMaxSteps = 100;
+
+/**
+ * What a run is asked to do, stored with it as one versioned document. Model, base URL and environment are fixed by the
+ * run's first owner, so that enqueueing needs no key.
+ */
+export const specSchema = z.object({
+  version: z.literal(1),
+  prompt: z.string(),
+  /** Absolute path or URL. */
+  repo: z.string().nullable(),
+  ref: z.string().nullable(),
+  /** Absolute path of a folder to work in as it is. */
+  dir: z.string().nullable(),
+  maxSteps: z.number().int().positive(),
+  /** Active time in milliseconds, over all owners; null is without limit. */
+  timeLimitMs: z.number().int().positive().nullable(),
+  model: z.string().nullable(),
+  /** Names of the tools to offer; null is all. */
+  tools: z.array(z.string()).nullable(),
+  /** Text that replaces the default system prompt. */
+  systemPrompt: z.string().nullable(),
+});
+export type TaskSpec = z.infer<typeof specSchema>;
+
+/** A task ready to be enqueued. */
+export interface NewTask {
+  spec: TaskSpec;
+  /** Unique in its batch; null makes a new run every time. */
+  key: string | null;
+  batch: string | null;
+  priority: number;
+}
+
+/** What became of an enqueued task. */
+export interface EnqueueResult {
+  id: string;
+  key: string | null;
+  created: boolean;
+  /** Only when the key existed and its task differs; the run is untouched. */
+  changed?: true;
+}

@@ -1,0 +1,14 @@
+/** A hint that a run may be claimed. Duplicates, losses and hints for finished runs are harmless. */
+export interface Hint {
+  runId: string;
+  generation: number;
+}
+
+/** Carries hints from producers to workers. The database decides everything; a queue may lose all it holds. */
+export interface Queue {
+  /** Publishes hints; resolves when they are handed over. */
+  publish(hints: Hint[]): Promise<void>;
+  /** Resolves at the next hint, after `timeoutMs`, or on abort, whichever is first. Never rejects. */
+  wait(timeoutMs: number, signal: AbortSignal): Promise<void>;
+  close(): Promise<void>;
+}

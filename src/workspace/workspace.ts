@@ -1,0 +1,34 @@
+import type { DataPaths, RunPaths } from "../paths.ts";
+
+/** Where a run works, as prepared by its first owner. */
+export interface Workspace {
+  kind: "clone" | "dir" | "empty";
+  path: string;
+  /** Commit the clone stands on; null without a repository. */
+  baseCommit: string | null;
+  /** Tree of the first snapshot; null where no snapshot can be taken (then the changed files are unknown). */
+  baseTree: string | null;
+  /** Things a person and the model should know: what was left out of a dirty checkout, missing submodules. */
+  notes: string[];
+}
+
+export interface WorkspaceRequest {
+  paths: DataPaths;
+  run: RunPaths;
+  /** Path or URL of the source; the run gets its own clone. */
+  repo: string | null;
+  /** Branch, tag or commit of `repo`; null is its HEAD. */
+  ref: string | null;
+  /** Work here, in place. Excludes `repo`. */
+  dir: string | null;
+}
+
+/** What a run leaves behind. */
+export interface Products {
+  tree: string | null;
+  headCommit: string | null;
+  branch: string | null;
+  /** Relative paths, sorted; null where they cannot be known. */
+  changedFiles: string[] | null;
+  notes: string[];
+}
