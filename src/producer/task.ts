@@ -23,6 +23,15 @@ export const specSchema = z.object({
   tools: z.array(z.string()).nullable(),
   /** Text that replaces the default system prompt. */
   systemPrompt: z.string().nullable(),
+  /** What the first owner settled for good; absent until then. */
+  fixed: z
+    .object({
+      model: z.string(),
+      baseUrl: z.string().nullable(),
+      protocol: z.literal("native"),
+      environment: z.literal("local"),
+    })
+    .optional(),
 });
 export type TaskSpec = z.infer<typeof specSchema>;
 

@@ -1,0 +1,178 @@
+import type { CallRow, MessageRow } from "../db/read.ts";
+import type { MessageKind } from "../db/schema.ts";
+import type { ChatMessage, ReplyMessage, ToolSchema } from "../model/model.ts";
+import { type Outcome, outcomeOf } from "../outcome.ts";
+import type { ParsedCall, Protocol } from "./protocols/protocol.ts";
+
+// The state of a run is a fold over its message log: what has happened decides what to do next, and nothing else does.
+// A worker that resumes folds the same messages and comes to the same action.
+
+/** Replies in a row that cannot be used before the run ends as `bad_replies`. */
+export const maxBadReplies = 3;
+
+/** A message of the log, and how it goes over the wire. */
+export interface LogEntry {
+  seq: number;
+  step: number;
+  kind: MessageKind;
+  ordinal: number | null;
+  tokens: number;
+  message: ChatMessage;
+}
+
+/** A tool call of the last reply that has no result yet. */
+export interface PendingCall extends ParsedCall {
+  step: number;
+  ordinal: number;
+  /** Epoch of the owner that started it; null if nobody did. */
+  startedEpoch: number | null;
+  startedAt: number | null;
+}
+
+/** System prompt and tools: the same for many runs, so the log only names them by their hash. */
+export interface Prompt {
+  system: string;
+  tools: ToolSchema[];
+}
+
+export interface RunState {
+  seq: number;
+  /** Complete model replies, over all owners. */
+  steps: number;
+  modelCalls: number;
+  system: LogEntry | null;
+  task: LogEntry | null;
+  prompt: Prompt;
+  toolTokens: number;
+  /** What stands for the messages up to its `throughSeq`. */
+  compaction: { throughSeq: number; body: string; tokens: number } | null;
+  compactions: number;
+  /** Messages after the compaction, without system and task. */
+  entries: LogEntry[];
+  pending: PendingCall[];
+  /** What is wrong with the last reply, until the model has been told. */
+  problem: string | null;
+  badReplies: number;
+  answer: string | null;
+  refusal: string | null;
+}
+
+export type Action =
+  | { kind: "ask"; step: number }
+  | { kind: "act"; calls: PendingCall[] }
+  | { kind: "tell"; text: string }
+  | { kind: "finish"; outcome: Outcome };
+
+export function emptyState(): RunState {
+  return {
+    seq: 0,
+    steps: 0,
+    modelCalls: 0,
+    system: null,
+    task: null,
+    prompt: { system: "", tools: [] },
+    toolTokens: 0,
+    compaction: null,
+    compactions: 0,
+    entries: [],
+    pending: [],
+    problem: null,
+    badReplies: 0,
+    answer: null,
+    refusal: null,
+  };
+}
+
+/** What to do next. */
+export function nextAction(state: RunState, limits: { maxSteps: number }): Action {
+  if (state.refusal !== null)
+    return { kind: "finish", outcome: outcomeOf("refused", { error: state.refusal }) };
+  if (state.pending.length > 0) return { kind: "act", calls: state.pending };
+  if (state.answer !== null)
+    return { kind: "finish", outcome: outcomeOf("finished", { result: state.answer }) };
+  if (state.problem !== null && state.badReplies >= maxBadReplies) {
+    const error = `${state.badReplies} replies in a row could not be used; the last one: ${state.problem}`;
+    return { kind: "finish", outcome: outcomeOf("bad_replies", { error }) };
+  }
+  if (state.steps >= limits.maxSteps) {
+    const error = `the limit of ${limits.maxSteps} steps is reached: raise it with --max-steps (or maxSteps) and run pawl retry`;
+    return { kind: "finish", outcome: outcomeOf("step_limit", { error }) };
+  }
+  if (state.problem !== null) return { kind: "tell", text: state.problem };
+  return { kind: "ask", step: state.steps + 1 };
+}
+
+/** Folds the next message into the state. The same messages always give the same state. */
+export function applyMessage(
+  state: RunState,
+  row: Omit<MessageRow, "id" | "runId" | "at">,
+  protocol: Protocol,
+): void {
+  const entry = { seq: row.seq, step: row.step, kind: row.kind, ordinal: row.ordinal, tokens: row.tokens };
+  state.seq = row.seq;
+  state.steps = Math.max(state.steps, row.step);
+  switch (row.kind) {
+    case "system":
+      state.system = { ...entry, message: { role: "system", content: state.prompt.system } };
+      return;
+    case "task":
+      state.task = { ...entry, message: JSON.parse(row.body) as ChatMessage };
+      return;
+    case "reply":
+      state.entries.push({ ...entry, message: applyReply(state, row, protocol) });
+      return;
+    case "result":
+      state.pending = state.pending.filter((call) => call.ordinal !== row.ordinal);
+      state.entries.push({ ...entry, message: JSON.parse(row.body) as ChatMessage });
+      return;
+    case "note":
+      state.problem = null;
+      state.answer = null;
+      state.entries.push({ ...entry, message: JSON.parse(row.body) as ChatMessage });
+      return;
+    default:
+      row.kind satisfies never;
+  }
+}
+
+/** Marks the calls that an earlier owner had started. */
+export function applyOpenCalls(state: RunState, open: CallRow[]): void {
+  for (const call of state.pending) {
+    const row = open.find((each) => each.step === call.step && each.ordinal === call.ordinal);
+    if (row?.state !== "started") continue;
+    call.startedEpoch = row.epoch;
+    call.startedAt = row.startedAt;
+  }
+}
+
+function applyReply(
+  state: RunState,
+  row: Pick<MessageRow, "body" | "step">,
+  protocol: Protocol,
+): ChatMessage {
+  const { finish_reason: finishReason, ...message } = JSON.parse(row.body) as ReplyMessage & {
+    finish_reason?: string;
+  };
+  const reply = { message, finishReason: finishReason ?? null, usage: noUsage, responseId: null };
+  const parsed = protocol.readReply(reply, row.step);
+  state.pending = [];
+  state.answer = parsed.kind === "answer" ? parsed.text : null;
+  state.refusal = parsed.kind === "refused" ? parsed.text : null;
+  state.problem = parsed.kind === "bad" ? parsed.problem : null;
+  state.badReplies = parsed.kind === "bad" ? state.badReplies + 1 : 0;
+  if (parsed.kind === "calls") {
+    state.pending = parsed.calls.map((call, index) => ({
+      ...call,
+      step: row.step,
+      ordinal: index + 1,
+      startedEpoch: null,
+      startedAt: null,
+    }));
+  }
+  return protocol.renderReply(
+    message,
+    state.pending.map((call) => call.wireId),
+  );
+}
+
+const noUsage = { promptTokens: null, completionTokens: null, cachedTokens: null, reasoningTokens: null };

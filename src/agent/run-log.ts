@@ -1,0 +1,198 @@
+import type { Claim } from "../db/claim.ts";
+import type { LogTail } from "../db/read.ts";
+import type { CallState, MessageKind } from "../db/schema.ts";
+import type { Store } from "../db/store.ts";
+import type { ModelReply } from "../model/model.ts";
+import { estimateTokens } from "../model/tokens.ts";
+import {
+  applyMessage,
+  applyOpenCalls,
+  emptyState,
+  type PendingCall,
+  type Prompt,
+  type RunState,
+} from "./next-action.ts";
+import type { Protocol } from "./protocols/protocol.ts";
+import { estimateWindow, type Measurement } from "./window.ts";
+
+/** Role, separators and the like, a message. */
+const messageOverheadTokens = 4;
+
+/** What was asked of the run from outside. */
+export interface Asked {
+  cancelAt: number | null;
+  pauseAt: number | null;
+}
+
+/**
+ * A run's log as its owner sees it: the folded state, and the verbs that append to both the state and the database.
+ * The verbs return at once; what they wrote is on disk when `committed()` resolves. Law 3 in one sentence: whoever is
+ * about to do something outside of the database awaits `committed()` first. So the result of one step and the plan of
+ * the next share a commit.
+ */
+export type RunLog = ReturnType<typeof openRunLog>;
+
+export interface RunLogOptions {
+  store: Store;
+  claim: Claim;
+  protocol: Protocol;
+  /** Active time so far, over all owners, in milliseconds. */
+  activeMs(): number;
+}
+
+export function openRunLog({ store, claim, protocol, activeMs }: RunLogOptions) {
+  const state: RunState = emptyState();
+  let outstanding: Promise<unknown>[] = [];
+  let measured: Measurement | null = null;
+  let asked: Asked = { cancelAt: null, pauseAt: null };
+
+  function write<T>(verb: Promise<T>): Promise<T> {
+    // Kept for `committed()`; until somebody awaits that, a rejection must not count as unhandled.
+    verb.catch(() => {});
+    outstanding.push(verb);
+    return verb;
+  }
+
+  function next(kind: MessageKind, step: number, body: unknown, contentTokens?: number) {
+    const text = JSON.stringify(body);
+    const tokens = messageOverheadTokens + (contentTokens ?? estimateTokens(text));
+    return { seq: state.seq + 1, step, kind, body: text, tokens };
+  }
+
+  function apply(message: ReturnType<typeof next>, ordinal: number | null = null): void {
+    applyMessage(state, { ...message, ordinal, epoch: claim.epoch }, protocol);
+  }
+
+  function append(message: ReturnType<typeof next>): void {
+    write(store.appendMessage(claim, message, activeMs()));
+    apply(message);
+  }
+
+  return {
+    state,
+
+    /** Folds what earlier owners wrote. */
+    load(tail: LogTail): void {
+      if (tail.prompt !== null) setPrompt(state, JSON.parse(tail.prompt) as Prompt);
+      for (const row of tail.messages) applyMessage(state, row, protocol);
+      if (tail.compaction) {
+        const { throughSeq, body } = tail.compaction;
+        state.compaction = { throughSeq, body, tokens: estimateTokens(body) };
+      }
+      state.compactions = tail.compactions;
+      state.modelCalls = tail.lastModelCall?.n ?? 0;
+      applyOpenCalls(state, tail.openCalls);
+      measured = measure(state, tail);
+    },
+
+    /** The first two messages, where they are not there yet; the prompt itself was stored under `hash` by the verb `begin`. */
+    start(prompt: Prompt, hash: string, task: string): void {
+      setPrompt(state, prompt);
+      if (!state.system)
+        append(next("system", 0, { role: "system", prompt: hash }, estimateTokens(prompt.system)));
+      if (!state.task) append(next("task", 0, protocol.renderNote(task)));
+    },
+
+    /** Records that a request is about to be sent; gives its number. */
+    plan(purpose: "step" | "summary", model: string): number {
+      const n = state.modelCalls + 1;
+      state.modelCalls = n;
+      const step = purpose === "step" ? state.steps + 1 : state.steps;
+      write(store.plan(claim, { n, step, purpose, model }, activeMs()).then((answer) => (asked = answer)));
+      return n;
+    },
+
+    /** The reply as it came, with its tool calls. */
+    appendReply(n: number, reply: ModelReply, classOf: (tool: string) => string): void {
+      const before = estimateWindow(state);
+      const promptTokens = reply.usage.promptTokens;
+      measured = promptTokens === null ? null : { promptTokens, estimatedTokens: before };
+      const finish = reply.finishReason === null ? {} : { finish_reason: reply.finishReason };
+      const message = next("reply", state.steps + 1, { ...reply.message, ...finish });
+      apply(message);
+      const calls = state.pending.map(({ ordinal, name, wireId }) => ({
+        ordinal,
+        tool: name,
+        class: classOf(name),
+        wireId,
+      }));
+      const settled = { n, usage: reply.usage, responseId: reply.responseId };
+      write(store.appendReply(claim, message, { calls, settled, activeMs: activeMs() }));
+    },
+
+    failModelCall(n: number, error: string): void {
+      write(store.failModelCall(claim, { n, error }));
+    },
+
+    /** The start row of a call that must not simply be repeated. */
+    startCall({ step, ordinal }: PendingCall): void {
+      write(store.startCall(claim, { step, ordinal }));
+    },
+
+    appendResult(
+      call: PendingCall,
+      result: { content: string; isError: boolean; note: string | null; state: CallState },
+    ): void {
+      const body = protocol.renderResult({
+        wireId: call.wireId,
+        content: result.content,
+        isError: result.isError,
+      });
+      const message = { ...next("result", call.step, body), ordinal: call.ordinal };
+      write(
+        store.appendResult(claim, message, { state: result.state, note: result.note, activeMs: activeMs() }),
+      );
+      apply(message, call.ordinal);
+    },
+
+    /** Tells the model something outside of a call. */
+    appendNote(text: string): void {
+      append(next("note", state.steps, protocol.renderNote(text)));
+    },
+
+    /** What stands for the messages up to `throughSeq`; `settled` is the request that wrote it, if one did. */
+    compact(
+      compaction: { kind: "summary" | "digest"; throughSeq: number; body: string },
+      settled: { n: number; reply: ModelReply } | null,
+    ): void {
+      const tokensBefore = estimateWindow(state);
+      state.compactions += 1;
+      state.compaction = { ...compaction, tokens: estimateTokens(compaction.body) };
+      state.entries = state.entries.filter((entry) => entry.seq > compaction.throughSeq);
+      measured = null;
+      const row = { ...compaction, n: state.compactions, tokensBefore, tokensAfter: estimateWindow(state) };
+      const paid = settled && {
+        n: settled.n,
+        usage: settled.reply.usage,
+        responseId: settled.reply.responseId,
+      };
+      write(store.compact(claim, row, paid, activeMs()));
+    },
+
+    /** Resolves when all of the above is on disk; throws LeaseLostError if the run belongs to somebody else. */
+    async committed(): Promise<void> {
+      const verbs = outstanding;
+      outstanding = [];
+      await Promise.all(verbs);
+    },
+
+    /** What people asked of the run, as of the last plan. */
+    asked: (): Asked => asked,
+    measured: (): Measurement | null => measured,
+  };
+}
+
+function setPrompt(state: RunState, prompt: Prompt): void {
+  state.prompt = prompt;
+  state.toolTokens = prompt.tools.length === 0 ? 0 : estimateTokens(JSON.stringify(prompt.tools));
+}
+
+/** The provider's count at the last request of this window, if that was after the compaction. */
+function measure(state: RunState, tail: LogTail): Measurement | null {
+  const call = tail.lastModelCall;
+  const reply = state.entries.findLast((entry) => entry.kind === "reply");
+  if (!reply || call?.state !== "done" || call.purpose !== "step" || call.promptTokens === null) return null;
+  if (call.step !== reply.step || (tail.compaction && tail.compaction.at >= call.startedAt)) return null;
+  const since = state.entries.reduce((sum, entry) => sum + (entry.seq >= reply.seq ? entry.tokens : 0), 0);
+  return { promptTokens: call.promptTokens, estimatedTokens: estimateWindow(state) - since };
+}

@@ -1,0 +1,118 @@
+import { existsSync, mkdirSync } from "node:fs";
+import path from "node:path";
+import { fileURLToPath } from "node:url";
+import Database from "better-sqlite3";
+import { type BetterSQLite3Database, drizzle } from "drizzle-orm/better-sqlite3";
+import { migrate } from "drizzle-orm/better-sqlite3/migrator";
+import { readMigrationFiles } from "drizzle-orm/migrator";
+import { ConfigError } from "../errors.ts";
+import { retryBusy } from "./writer.ts";
+
+const migrationsFolder = fileURLToPath(new URL("../../migrations", import.meta.url));
+/** Below this, two connections in WAL mode can corrupt the file (the WAL-reset bug, fixed in 3.51.3). */
+const oldestSafeSqlite = "3.51.3";
+/** SQLite itself waits this long for a lock; longer waits are asynchronous, so that they never freeze the process. */
+const busyTimeoutMs = 5;
+
+/** The connection and drizzle's view of it. */
+export interface Connection {
+  sqlite: Database.Database;
+  db: BetterSQLite3Database;
+}
+
+/**
+ * Opens the database file, creating and migrating it as needed.
+ * Throws ConfigError for a file that is not pawl's, was written by a newer pawl, or lies where WAL does not work.
+ */
+export async function openConnection(file: string): Promise<Connection> {
+  mkdirSync(path.dirname(file), { recursive: true });
+  const isNew = !existsSync(file);
+  const sqlite = new Database(file, { timeout: busyTimeoutMs });
+  try {
+    requireSafeVersion(sqlite);
+    const latest = newestMigration();
+    if (isNew || (await appliedMigration(sqlite, file)) !== latest) await initialise(sqlite, file, latest);
+    await setPragmas(sqlite, file);
+    return { sqlite, db: drizzle(sqlite) };
+  } catch (error) {
+    sqlite.close();
+    throw error;
+  }
+}
+
+function requireSafeVersion(sqlite: Database.Database): void {
+  const { version } = sqlite.prepare<[], { version: string }>("SELECT sqlite_version() AS version").get() ?? {
+    version: "unknown",
+  };
+  const isOld = version.localeCompare(oldestSafeSqlite, "en", { numeric: true }) < 0;
+  if (isOld || version === "unknown") {
+    throw new ConfigError(
+      `expected SQLite ${oldestSafeSqlite} or newer (older ones can corrupt a file that several processes use), ` +
+        `got ${version}: reinstall better-sqlite3`,
+    );
+  }
+}
+
+function newestMigration(): number {
+  return readMigrationFiles({ migrationsFolder }).at(-1)?.folderMillis ?? 0;
+}
+
+/** Stamp of the newest migration applied to this file; 0 for an empty file. */
+async function appliedMigration(sqlite: Database.Database, file: string): Promise<number> {
+  try {
+    const tables = await retryBusy(() =>
+      sqlite.prepare<[], { name: string }>("SELECT name FROM sqlite_master WHERE type = 'table'").all(),
+    );
+    if (tables.length === 0) return 0;
+    if (!tables.some((table) => table.name === "__drizzle_migrations"))
+      throw notOurs(file, "holds other tables");
+    const row = await retryBusy(() =>
+      sqlite
+        .prepare<[], { at: number | null }>("SELECT max(created_at) AS at FROM __drizzle_migrations")
+        .get(),
+    );
+    return row?.at ?? 0;
+  } catch (error) {
+    const code = error instanceof Database.SqliteError ? error.code : "";
+    if (code === "SQLITE_NOTADB") throw notOurs(file, "is not a SQLite file");
+    if (code === "SQLITE_CORRUPT") throw notOurs(file, "is damaged");
+    throw error;
+  }
+}
+
+function notOurs(file: string, found: string): ConfigError {
+  return new ConfigError(
+    `expected pawl's database at ${file}, but the file ${found}: restore it from a backup, move it away, or set PAWL_HOME to another folder`,
+  );
+}
+
+/** Under a lock of its own, since processes that start together would race for WAL mode and for the migrations. */
+async function initialise(sqlite: Database.Database, file: string, latest: number): Promise<void> {
+  const lock = new Database(`${file}-lock`, { timeout: busyTimeoutMs });
+  try {
+    await retryBusy(() => lock.exec("BEGIN EXCLUSIVE"));
+    const applied = await appliedMigration(sqlite, file);
+    if (applied > latest) {
+      throw new ConfigError(
+        `expected a database of this pawl or an older one, got one written by a newer pawl at ${file}: update pawl`,
+      );
+    }
+    if (applied === 0) await retryBusy(() => sqlite.pragma("page_size = 8192"));
+    await setPragmas(sqlite, file);
+    await retryBusy(() => migrate(drizzle(sqlite), { migrationsFolder }));
+  } finally {
+    lock.close();
+  }
+}
+
+async function setPragmas(sqlite: Database.Database, file: string): Promise<void> {
+  const mode = await retryBusy(() => sqlite.pragma("journal_mode = WAL", { simple: true }));
+  if (mode !== "wal") {
+    throw new ConfigError(
+      `expected write-ahead logging to work at ${file}, got journal mode ${String(mode)}: keep the data directory on a local disk (set PAWL_HOME)`,
+    );
+  }
+  // better-sqlite3 is built with NORMAL for WAL, which may lose the last commits on power loss.
+  sqlite.pragma("synchronous = FULL");
+  sqlite.pragma("foreign_keys = ON");
+}

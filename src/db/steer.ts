@@ -1,0 +1,179 @@
+import { and, asc, eq, isNotNull, lte, sql } from "drizzle-orm";
+import { ConfigError } from "../errors.ts";
+import { isTerminal, type Status } from "../outcome.ts";
+import type { Hint } from "../queue/queue.ts";
+import { recordEvent } from "./events.ts";
+import { laneVerbs } from "./lanes.ts";
+import { runs } from "./schema.ts";
+import type { StoreContext } from "./store.ts";
+
+/** Hints or wake-ups handled in one transaction. */
+const pageSize = 500;
+
+/** What a request did: the run's status afterwards, and whether anything changed. */
+export interface Steered {
+  id: string;
+  status: Status;
+  changed: boolean;
+}
+
+/** The verbs of people and of the reconciler: they need no claim. */
+export function steerVerbs(context: StoreContext) {
+  const { db, write, now, newId } = context;
+  const record = recordEvent(context);
+  const lanes = laneVerbs(context);
+
+  function load(id: string) {
+    const run = db.select().from(runs).where(eq(runs.id, id)).get();
+    if (!run) throw new ConfigError(`expected the id of a run, got ${id}: see pawl list`);
+    return run;
+  }
+
+  function wake(id: string, kind: string): void {
+    db.update(runs)
+      .set({
+        status: "queued",
+        waitKind: null,
+        waitNote: null,
+        wakeAt: null,
+        generation: sql`${runs.generation} + 1`,
+      })
+      .where(eq(runs.id, id))
+      .run();
+    record({ kind, runId: id });
+  }
+
+  return {
+    /** Ends a run that nobody works on; asks the owner of a running one to end it. A finished run stays as it is. */
+    cancel(id: string): Promise<Steered> {
+      return write(() => {
+        const run = load(id);
+        if (isTerminal(run.status)) return { id, status: run.status, changed: false };
+        record({ kind: "cancel_requested", runId: id });
+        if (run.status === "running") {
+          db.update(runs)
+            .set({ cancelAt: sql`coalesce(${runs.cancelAt}, ${now()})` })
+            .where(eq(runs.id, id))
+            .run();
+          return { id, status: run.status, changed: true };
+        }
+        const outcome = JSON.stringify({ result: null, error: null, changedFiles: null });
+        db.update(runs)
+          .set({
+            status: "cancelled",
+            reason: "cancelled",
+            outcome,
+            finishedAt: now(),
+            waitKind: null,
+            wakeAt: null,
+          })
+          .where(eq(runs.id, id))
+          .run();
+        lanes.leave(run.lane);
+        record({ kind: "finished", runId: id, data: { status: "cancelled", reason: "cancelled" } });
+        return { id, status: "cancelled", changed: true };
+      });
+    },
+
+    /** Holds a run: at once if it is queued, after its current step if it is running. */
+    pause(id: string): Promise<Steered> {
+      return write(() => {
+        const run = load(id);
+        if (run.status === "running") {
+          db.update(runs).set({ pauseAt: now() }).where(eq(runs.id, id)).run();
+        } else if (run.status === "queued") {
+          db.update(runs).set({ status: "waiting", waitKind: "paused" }).where(eq(runs.id, id)).run();
+        } else {
+          return { id, status: run.status, changed: false };
+        }
+        record({ kind: "pause_requested", runId: id });
+        return { id, status: run.status === "queued" ? "waiting" : run.status, changed: true };
+      });
+    },
+
+    /** Puts a waiting run back into the queue, whatever it waits for. */
+    resume(id: string): Promise<Steered> {
+      return write(() => {
+        const run = load(id);
+        if (run.status === "running" && run.pauseAt !== null) {
+          db.update(runs).set({ pauseAt: null }).where(eq(runs.id, id)).run();
+          return { id, status: run.status, changed: true };
+        }
+        if (run.status !== "waiting") return { id, status: run.status, changed: false };
+        wake(id, "resumed");
+        return { id, status: "queued", changed: true };
+      });
+    },
+
+    /** Makes a new run of a finished run's task; the old one is superseded and keeps its outcome. Gives the new id. */
+    retry(id: string): Promise<string> {
+      return write(() => {
+        const run = load(id);
+        if (!isTerminal(run.status) || run.superseded) {
+          const found = run.superseded
+            ? "one that a newer attempt has superseded"
+            : `one that is ${run.status}`;
+          throw new ConfigError(`expected a finished run to retry, got ${found}: ${id}`);
+        }
+        db.update(runs).set({ superseded: 1 }).where(eq(runs.id, id)).run();
+        const newRun = newId();
+        db.insert(runs)
+          .values({
+            id: newRun,
+            batchId: run.batchId,
+            key: run.key,
+            attempt: run.attempt + 1,
+            origin: "retry",
+            originRunId: id,
+            spec: run.spec,
+            specHash: run.specHash,
+            repo: run.repo,
+            lane: run.lane,
+            model: run.model,
+            priority: run.priority,
+            ready: lanes.enter(run.lane, run.priority),
+            createdAt: now(),
+          })
+          .run();
+        record({ kind: "retried", runId: newRun, batchId: run.batchId, data: { of: id } });
+        return newRun;
+      });
+    },
+
+    /** Queues the waiting runs whose time has come; gives how many. */
+    wakeDue(): Promise<number> {
+      return write(() => {
+        const due = db
+          .select({ id: runs.id })
+          .from(runs)
+          .where(and(eq(runs.status, "waiting"), isNotNull(runs.wakeAt), lte(runs.wakeAt, now())))
+          .limit(pageSize)
+          .all();
+        for (const run of due) wake(run.id, "woken");
+        return due.length;
+      });
+    },
+
+    /** Queued runs whose newest generation no queue has been told of. */
+    async loadUnpublished(): Promise<Hint[]> {
+      return db
+        .select({ runId: runs.id, generation: runs.generation })
+        .from(runs)
+        .where(and(eq(runs.status, "queued"), eq(runs.ready, 1), sql`published < generation`))
+        .orderBy(asc(runs.id))
+        .limit(pageSize)
+        .all();
+    },
+
+    markPublished(hints: Hint[]): Promise<void> {
+      return write(() => {
+        for (const { runId, generation } of hints) {
+          db.update(runs)
+            .set({ published: generation })
+            .where(and(eq(runs.id, runId), lte(runs.published, generation)))
+            .run();
+        }
+      });
+    },
+  };
+}

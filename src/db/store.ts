@@ -1,0 +1,84 @@
+import { randomInt } from "node:crypto";
+import type Database from "better-sqlite3";
+import type { BetterSQLite3Database } from "drizzle-orm/better-sqlite3";
+import { claimVerbs } from "./claim.ts";
+import { enqueueVerbs } from "./enqueue.ts";
+import { logVerbs } from "./log.ts";
+import { openConnection } from "./open.ts";
+import { readVerbs } from "./read.ts";
+import { steerVerbs } from "./steer.ts";
+import { workerVerbs } from "./workers.ts";
+import { createWriter } from "./writer.ts";
+
+/** What every verb needs. Clock and ids are parameters, so that tests decide them. */
+export interface StoreContext {
+  sqlite: Database.Database;
+  db: BetterSQLite3Database;
+  write<T>(work: () => T): Promise<T>;
+  /** Epoch milliseconds. */
+  now(): number;
+  newId(): string;
+}
+
+export interface StoreOptions {
+  file: string;
+  now?: () => number;
+  newId?: () => string;
+}
+
+/**
+ * The database is the truth, and these verbs are all that changes it. Each verb is one transaction; verbs that arrive
+ * together share one commit. Verbs that take a claim change nothing and throw LeaseLostError once the claim is not the
+ * run's newest or its worker's lease has run out.
+ */
+export type Store = Awaited<ReturnType<typeof openStore>>;
+
+export async function openStore(options: StoreOptions) {
+  const connection = await openConnection(options.file);
+  const writer = createWriter(connection.sqlite);
+  const now = options.now ?? Date.now;
+  const context: StoreContext = {
+    ...connection,
+    write: writer.write,
+    now,
+    newId: options.newId ?? createIds(now),
+  };
+  return {
+    ...enqueueVerbs(context),
+    ...claimVerbs(context),
+    ...logVerbs(context),
+    ...steerVerbs(context),
+    ...workerVerbs(context),
+    ...readVerbs(context),
+    now,
+    /** Finishes what was handed in, then closes the file. */
+    async close(): Promise<void> {
+      await writer.settled();
+      connection.sqlite.close();
+    },
+  };
+}
+
+const alphabet = "0123456789abcdefghjkmnpqrstvwxyz";
+
+/** Ids that sort by time: nine characters of milliseconds, then five that count on within one millisecond. */
+function createIds(now: () => number): () => string {
+  const span = alphabet.length ** 5;
+  let lastAt = 0;
+  let tail = 0;
+  return () => {
+    const at = Math.max(now(), lastAt);
+    // Half of the span is left to count on within the millisecond.
+    tail = at === lastAt ? tail + 1 : randomInt(span / 2);
+    lastAt = at;
+    return encode(at, 9) + encode(tail, 5);
+  };
+}
+
+function encode(value: number, length: number): string {
+  let text = "";
+  for (let rest = value; text.length < length; rest = Math.floor(rest / alphabet.length)) {
+    text = alphabet[rest % alphabet.length] + text;
+  }
+  return text;
+}

@@ -1,0 +1,103 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import Database from "better-sqlite3";
+
+/** Verbs that share one commit at the most. */
+const maxVerbsPerCommit = 256;
+const busyPauseMs = { min: 1, max: 12 };
+
+interface Pending {
+  work: () => unknown;
+  resolve: (value: unknown) => void;
+  reject: (error: unknown) => void;
+}
+
+/** Runs verbs in transactions. Verbs that arrive together share one commit, each in a savepoint of its own. */
+export interface Writer {
+  /** Resolves once the work is committed. `work` is synchronous, touches only the database, and may be run again. */
+  write<T>(work: () => T): Promise<T>;
+  /** Resolves when everything handed in so far is committed or rejected. */
+  settled(): Promise<void>;
+}
+
+export function createWriter(sqlite: Database.Database): Writer {
+  const statements = {
+    begin: sqlite.prepare("BEGIN IMMEDIATE"),
+    commit: sqlite.prepare("COMMIT"),
+    rollback: sqlite.prepare("ROLLBACK"),
+    savepoint: sqlite.prepare("SAVEPOINT verb"),
+    undo: sqlite.prepare("ROLLBACK TO verb"),
+    release: sqlite.prepare("RELEASE verb"),
+  };
+  const pending: Pending[] = [];
+  let flushing: Promise<void> | undefined;
+
+  async function flush(): Promise<void> {
+    while (pending.length > 0) {
+      // One turn of the event loop lets verbs of other runs join this commit.
+      await new Promise(setImmediate);
+      const verbs = pending.splice(0, maxVerbsPerCommit);
+      try {
+        const settle = await retryBusy(() => commitTogether(verbs));
+        for (const done of settle) done();
+      } catch (error) {
+        for (const verb of verbs) verb.reject(error);
+      }
+    }
+    flushing = undefined;
+  }
+
+  function commitTogether(verbs: Pending[]): (() => void)[] {
+    statements.begin.run();
+    try {
+      const settle = verbs.map(runVerb);
+      statements.commit.run();
+      return settle;
+    } catch (error) {
+      if (sqlite.inTransaction) statements.rollback.run();
+      throw error;
+    }
+  }
+
+  function runVerb(verb: Pending): () => void {
+    statements.savepoint.run();
+    try {
+      const value = verb.work();
+      statements.release.run();
+      return () => verb.resolve(value);
+    } catch (error) {
+      // SQLite itself gave the transaction up (full disk, I/O error): nothing of this commit stands.
+      if (!sqlite.inTransaction || isBusy(error)) throw error;
+      statements.undo.run();
+      statements.release.run();
+      return () => verb.reject(error);
+    }
+  }
+
+  return {
+    write<T>(work: () => T): Promise<T> {
+      return new Promise<T>((resolve, reject) => {
+        pending.push({ work, resolve: resolve as (value: unknown) => void, reject });
+        flushing ??= flush();
+      });
+    },
+    async settled() {
+      await flushing;
+    },
+  };
+}
+
+export function isBusy(error: unknown): boolean {
+  return error instanceof Database.SqliteError && /^SQLITE_(BUSY|LOCKED)/.test(error.code);
+}
+
+/** Runs `work` until the file's write lock is free, waiting asynchronously with jitter: fair, and nothing freezes. */
+export async function retryBusy<T>(work: () => T): Promise<T> {
+  for (;;) {
+    try {
+      return work();
+    } catch (error) {
+      if (!isBusy(error)) throw error;
+      await sleep(busyPauseMs.min + Math.random() * (busyPauseMs.max - busyPauseMs.min));
+    }
+  }
+}

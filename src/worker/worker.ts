@@ -1,0 +1,190 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { type AbortKind, RunAborted } from "../abort.ts";
+import { failpoint } from "../failpoint.ts";
+import { isTerminal } from "../outcome.ts";
+import type { Queue } from "../queue/queue.ts";
+import { executeRun, type RunResources } from "./execute-run.ts";
+import { ownIdentity } from "./identity.ts";
+import { publishHints, removeDeadWorkers } from "./reconcile.ts";
+
+/** How often a worker looks for cancel and pause requests of its runs. */
+const lookMs = 250;
+/** How often it looks for dead owners, due wake-ups, and runs that no hint came for. */
+const sweepMs = 1000;
+const reconcileMs = 30_000;
+/** After a stop is asked for, steps may go on this long; then they are left where they are. */
+const stopGraceMs = 8000;
+/** A draining worker waits for quota and timers that wake within this. */
+const drainHorizonMs = 10 * 60_000;
+
+export interface WorkerOptions extends Omit<RunResources, "isStopping"> {
+  queue: Queue;
+  /** Runs at the same time. */
+  concurrency: number;
+  leaseMs: number;
+  version: string;
+  /** Stop once there is nothing left to do. */
+  drain?: boolean;
+  /** Work on this run alone, and stop when it has ended or waits. */
+  only?: string;
+}
+
+export interface Worker {
+  /** Resolves when the worker has stopped; rejects if the database fails. */
+  done: Promise<void>;
+  /** Asks it to stop: current steps get eight seconds, then every run is given back. Call again to give back at once. */
+  stop(): void;
+}
+
+interface Running {
+  controller: AbortController;
+  done: Promise<void>;
+}
+
+/** Claims runs and takes them to their end, until it is stopped or has drained. */
+export function startWorker(options: WorkerOptions): Worker {
+  const context: Context = { options, running: new Map(), stop: new AbortController(), failure: undefined };
+  return {
+    done: workUntilStopped(context),
+    stop() {
+      if (context.stop.signal.aborted) abortAll(context, "shutdown");
+      context.stop.abort();
+    },
+  };
+}
+
+interface Context {
+  options: WorkerOptions;
+  running: Map<string, Running>;
+  stop: AbortController;
+  /** What made a run's own verbs fail; ends the worker. */
+  failure: unknown;
+}
+
+function abortAll({ running }: Context, kind: AbortKind): void {
+  for (const run of running.values()) run.controller.abort(new RunAborted(kind));
+}
+
+async function workUntilStopped(context: Context): Promise<void> {
+  while (!context.stop.signal.aborted) await workForOneLease(context);
+  context.options.logger.info("worker.stopped");
+  if (context.failure !== undefined) throw context.failure;
+}
+
+/** From registration to stop, drain, or the loss of the lease; a worker that lost it starts anew under another id. */
+async function workForOneLease(context: Context): Promise<void> {
+  const { options, stop, running } = context;
+  const { store, logger, leaseMs, version } = options;
+  const workerId = await store.registerWorker(ownIdentity(), { version, leaseMs });
+  failpoint("worker.registered");
+  logger.info("worker.started", { worker: workerId, concurrency: options.concurrency });
+  const lease = new AbortController();
+  const signal = AbortSignal.any([stop.signal, lease.signal]);
+  const upkeep = keepLease({ context, workerId, lease });
+  await claimLoop({ context, workerId, signal });
+  if (lease.signal.aborted) {
+    logger.info("worker.lease_lost", { worker: workerId });
+    abortAll(context, "lease_lost");
+  } else {
+    stop.abort();
+  }
+  const grace = setTimeout(() => abortAll(context, "shutdown"), stopGraceMs);
+  await Promise.allSettled([...running.values()].map((run) => run.done));
+  clearTimeout(grace);
+  lease.abort(new RunAborted("shutdown"));
+  await upkeep;
+  await store.removeWorker(workerId, "stopped");
+}
+
+interface Loop {
+  context: Context;
+  workerId: string;
+  signal: AbortSignal;
+}
+
+/** Claims while there is room, then waits for a hint, a free place, or the next sweep. */
+async function claimLoop({ context, workerId, signal }: Loop): Promise<void> {
+  const { options, running } = context;
+  const { store, queue } = options;
+  let freed = new AbortController();
+  while (!signal.aborted) {
+    while (running.size < options.concurrency && !signal.aborted) {
+      const row = await store.claim(workerId, options.only);
+      if (!row) break;
+      failpoint("claim.committed");
+      options.logger.info("run.claimed", { run: row.id, epoch: row.epoch, step: row.steps });
+      const controller = new AbortController();
+      const resources = { ...options, isStopping: () => context.stop.signal.aborted };
+      const done = executeRun(resources, row, controller)
+        .catch((error) => {
+          context.failure ??= error;
+          context.stop.abort();
+        })
+        .finally(() => {
+          // A released run may already be here again, under a newer epoch.
+          if (running.get(row.id)?.controller === controller) running.delete(row.id);
+          freed.abort();
+        });
+      running.set(row.id, { controller, done });
+    }
+    if (running.size === 0 && (await isDone(options))) return;
+    const hasRoom = running.size < options.concurrency;
+    const wake = AbortSignal.any([signal, freed.signal]);
+    await (hasRoom ? queue.wait(sweepMs, wake) : waitFor(sweepMs, wake));
+    if (freed.signal.aborted) freed = new AbortController();
+  }
+}
+
+async function isDone(options: WorkerOptions): Promise<boolean> {
+  const { store, only } = options;
+  if (only !== undefined) {
+    const run = await store.getRun(only);
+    return run === undefined || isTerminal(run.status) || run.status === "waiting";
+  }
+  return options.drain === true && !(await store.hasWork(store.now() + drainHorizonMs));
+}
+
+/** The upkeep beside the claim loop: renews the lease, passes on requests, and finds what others left behind. */
+async function keepLease(input: {
+  context: Context;
+  workerId: string;
+  lease: AbortController;
+}): Promise<void> {
+  const { context, workerId, lease } = input;
+  const { store, leaseMs, logger, queue } = context.options;
+  const self = ownIdentity();
+  const last = { renewed: store.now(), swept: 0, reconciled: 0 };
+  while (!lease.signal.aborted) {
+    try {
+      const now = store.now();
+      if (now - last.renewed >= leaseMs / 4) {
+        if (!(await store.renewLease(workerId, leaseMs))) return lease.abort(new RunAborted("lease_lost"));
+        last.renewed = now;
+      }
+      await passRequests(context, workerId);
+      if (now - last.swept >= sweepMs) {
+        last.swept = now;
+        await removeDeadWorkers({ store, logger, self, ownId: workerId });
+        await store.wakeDue();
+      }
+      if (now - last.reconciled >= reconcileMs) {
+        last.reconciled = now;
+        await publishHints({ store, queue, logger });
+      }
+    } catch (error) {
+      logger.info("worker.upkeep_failed", { error: String(error) });
+    }
+    await waitFor(Math.min(lookMs, leaseMs / 4), lease.signal);
+  }
+}
+
+async function passRequests({ options, running }: Context, workerId: string): Promise<void> {
+  if (running.size === 0) return;
+  for (const asked of await options.store.loadAsked(workerId)) {
+    if (asked.cancelAt !== null) running.get(asked.id)?.controller.abort(new RunAborted("cancel"));
+  }
+}
+
+async function waitFor(ms: number, signal: AbortSignal): Promise<void> {
+  await sleep(ms, undefined, { signal }).catch(() => {});
+}
