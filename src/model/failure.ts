@@ -1,7 +1,7 @@
 import { ModelError, type ModelErrorKind } from "../errors.ts";
 
 /** A response that is no answer. */
-export interface FailedResponse {
+interface FailedResponse {
   /** HTTP status; 200 where the error came in the body of a success. */
   status: number;
   /** The parsed body, or its text where it is not JSON. */
@@ -23,16 +23,6 @@ export function modelErrorOf(response: FailedResponse, redact: (text: string) =>
   return new ModelError(kindOf(status, facts), `the model server answered ${status}: ${detail}${hint}`, {
     retryAfterMs: retryAfterMs(response.headers, Date.now()),
   });
-}
-
-/** The wait that headers ask for, in milliseconds: `retry-after-ms`, or `retry-after` in seconds or as a date. */
-export function retryAfterMs(headers: Headers, now: number): number | undefined {
-  const exact = Number.parseFloat(headers.get("retry-after-ms") ?? "");
-  if (exact >= 0) return exact;
-  const text = headers.get("retry-after")?.trim() ?? "";
-  if (/^\d+(\.\d+)?$/.test(text)) return Number(text) * 1_000;
-  const at = Date.parse(text);
-  return Number.isNaN(at) ? undefined : Math.max(0, at - now);
 }
 
 /** A text from outside, fit for one line of a message. */
@@ -94,4 +84,14 @@ function kindOf(status: number, { codes, message }: Facts): ModelErrorKind {
   if (refusedMessage.test(message)) return "refused";
   if (status === 403) return "auth";
   return status < 400 || [408, 409, 425].includes(status) || status >= 500 ? "retry" : "invalid";
+}
+
+/** The wait that headers ask for, in milliseconds: `retry-after-ms`, or `retry-after` in seconds or as a date. */
+function retryAfterMs(headers: Headers, now: number): number | undefined {
+  const exact = Number.parseFloat(headers.get("retry-after-ms") ?? "");
+  if (exact >= 0) return exact;
+  const text = headers.get("retry-after")?.trim() ?? "";
+  if (/^\d+(\.\d+)?$/.test(text)) return Number(text) * 1_000;
+  const at = Date.parse(text);
+  return Number.isNaN(at) ? undefined : Math.max(0, at - now);
 }

@@ -140,7 +140,10 @@ function readReply(text: string, headers: Headers, redact: (text: string) => str
   const body = parseJson(text);
   if (!isObject(body)) {
     const got = oneLine(redact(text)) || "an empty body";
-    throw new ModelError("retry", `expected a chat completion from the model server, got ${got}`);
+    throw new ModelError(
+      "retry",
+      `expected a chat completion from the model server, got ${got} (check the base URL)`,
+    );
   }
   const choice: unknown = Array.isArray(body.choices) ? body.choices[0] : undefined;
   const error = body.error ?? (isObject(choice) ? choice.error : undefined);

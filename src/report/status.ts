@@ -1,0 +1,53 @@
+import type { Store } from "../db/store.ts";
+import { statuses } from "../outcome.ts";
+
+/** `status --json`. */
+export interface StatusReport {
+  dataDir: string;
+  total: number;
+  byStatus: Record<string, number>;
+  byReason: Record<string, number>;
+  usage: { promptTokens: number; completionTokens: number; cachedTokens: number; costUsd: number | null };
+  workers: {
+    id: string;
+    host: string;
+    pid: number;
+    running: number;
+    startedAt: string;
+    leaseUntil: string;
+  }[];
+}
+
+const nothing = { counts: [], usage: { promptTokens: 0, completionTokens: 0, cachedTokens: 0 } };
+
+/** Counts of a batch, or of everything; `store` is null where nothing was ever enqueued. */
+export async function reportStatus(
+  store: Store | null,
+  options: { dataDir: string; batch?: string | undefined },
+): Promise<StatusReport> {
+  const { counts, usage } = store ? await store.countRuns(options.batch) : nothing;
+  const byStatus: Record<string, number> = Object.fromEntries(statuses.map((status) => [status, 0]));
+  const byReason: Record<string, number> = {};
+  let total = 0;
+  for (const { status, reason, count } of counts) {
+    total += count;
+    byStatus[status] = (byStatus[status] ?? 0) + count;
+    if (reason !== null) byReason[reason] = (byReason[reason] ?? 0) + count;
+  }
+  const workers = store ? await store.countOwned() : [];
+  return {
+    dataDir: options.dataDir,
+    total,
+    byStatus,
+    byReason,
+    usage: { ...usage, costUsd: null },
+    workers: workers.map(({ id, host, pid, running, startedAt, leaseUntil }) => ({
+      id,
+      host,
+      pid,
+      running,
+      startedAt: new Date(startedAt).toISOString(),
+      leaseUntil: new Date(leaseUntil).toISOString(),
+    })),
+  };
+}
