@@ -1,0 +1,47 @@
+import type { ReplyMessage } from "../../model/model.ts";
+
+/** What a reply says to people: text parts joined in order; reasoning, references and unknown parts are not in it. */
+export function replyText(message: ReplyMessage): string {
+  return withoutThinking(joinParts(message.content)).trim();
+}
+
+/** What a reply says where it declines, or an empty string. */
+export function refusalText(message: ReplyMessage): string {
+  if (typeof message.refusal === "string" && message.refusal.trim() !== "") return message.refusal.trim();
+  if (!Array.isArray(message.content)) return "";
+  return message.content
+    .map((part) => memberText(part, "refusal"))
+    .join("")
+    .trim();
+}
+
+/** Whether a tool call stands in the text as markup. Quoted in code it is talk about calls, not a call. */
+export function hasCallMarkup(text: string): boolean {
+  return callMarkup.test(text.replace(codeSpans, ""));
+}
+
+/** The forms in which servers leave a call that they did not recognise. */
+const callMarkup =
+  /<tool_calls?>|<function_calls?>|<function=|<invoke name=|<tool_use>|\[TOOL_CALLS\]|<[|｜]tool/;
+const codeSpans = /```[\s\S]*?(```|$)|`[^`\n]*`/g;
+
+function joinParts(content: unknown): string {
+  if (typeof content === "string") return content;
+  if (!Array.isArray(content)) return "";
+  return content.map((part) => memberText(part, "text")).join("");
+}
+
+function memberText(part: unknown, member: "text" | "refusal"): string {
+  if (typeof part !== "object" || part === null) return "";
+  const { text, refusal } = part as { text?: unknown; refusal?: unknown };
+  const value = member === "text" ? text : refusal;
+  return typeof value === "string" ? value : "";
+}
+
+/** Local servers leave reasoning at the head of the text, some without its opening tag, and a cut one without the closing. */
+function withoutThinking(text: string): string {
+  const end = text.indexOf("</think>");
+  const isOpened = /^\s*<think>/.test(text);
+  if (end < 0) return isOpened ? "" : text;
+  return isOpened || !text.slice(0, end).includes("<think>") ? text.slice(end + "</think>".length) : text;
+}
