@@ -1,0 +1,58 @@
+import { createServer, type IncomingMessage } from "node:http";
+import type { AddressInfo } from "node:net";
+
+/** One response, byte for byte; an object as body is encoded as JSON. */
+export interface RawResponse {
+  status?: number;
+  headers?: Record<string, string>;
+  body?: unknown;
+  /** Sends this many bytes of the body, then cuts the connection. */
+  cutAfter?: number;
+  /** Never answers. */
+  hang?: boolean;
+}
+
+export interface RawServer {
+  url: string;
+  requests: { headers: IncomingMessage["headers"]; body: unknown }[];
+  close(): Promise<void>;
+}
+
+/** A server for what no well-behaved one sends: broken bodies, odd errors, silence. */
+export async function startRawServer(answer: (requestNumber: number) => RawResponse): Promise<RawServer> {
+  const requests: RawServer["requests"] = [];
+  const server = createServer(async (request, response) => {
+    let text = "";
+    for await (const chunk of request) text += chunk;
+    requests.push({ headers: request.headers, body: JSON.parse(text) });
+    const { status = 200, headers = {}, body, cutAfter, hang } = answer(requests.length);
+    if (hang) return;
+    const bytes = Buffer.from(typeof body === "string" ? body : JSON.stringify(body));
+    const length = cutAfter === undefined ? {} : { "content-length": String(bytes.length) };
+    response.writeHead(status, { "content-type": "application/json", ...length, ...headers });
+    if (cutAfter === undefined) response.end(bytes);
+    else response.write(bytes.subarray(0, cutAfter), () => response.destroy());
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const { port } = server.address() as AddressInfo;
+  return {
+    url: `http://127.0.0.1:${port}/v1`,
+    requests,
+    close: () =>
+      new Promise((resolve) => {
+        server.close(() => resolve());
+        server.closeAllConnections();
+      }),
+  };
+}
+
+/** The body of a completion with this message. */
+export function completion(message: unknown, finishReason: string | null = "stop", usage?: unknown) {
+  return {
+    id: "cmpl-1",
+    object: "chat.completion",
+    model: "m",
+    choices: [{ index: 0, message, finish_reason: finishReason }],
+    usage,
+  };
+}

@@ -1,0 +1,29 @@
+import { expect, it } from "vitest";
+import { defaultBaseUrl, profileOf } from "../../src/model/profiles.ts";
+
+it.each([
+  [defaultBaseUrl, "openai"],
+  ["https://mine.openai.azure.com/openai/v1", "openai"],
+  ["https://api.anthropic.com/v1/", "anthropic"],
+  ["https://openrouter.ai/api/v1", "openrouter"],
+  ["https://api.deepseek.com", "deepseek"],
+  ["https://ark.cn-beijing.volces.com/api/v3", "ark"],
+  ["https://open.bigmodel.cn/api/paas/v4", "glm"],
+  ["https://api.z.ai/api/paas/v4", "glm"],
+  ["https://dashscope-intl.aliyuncs.com/compatible-mode/v1", "qwen"],
+  ["https://api.moonshot.ai/v1", "kimi"],
+  ["https://generativelanguage.googleapis.com/v1beta/openai/", "gemini"],
+  ["https://api.mistral.ai/v1", "mistral"],
+  ["https://api.groq.com/openai/v1", "groq"],
+  ["http://localhost:11434/v1", "ollama"],
+  ["http://localhost:4000", "generic"],
+  ["https://notopenai.com/v1", "generic"],
+  ["https://evil.example/api.openai.com/v1", "generic"],
+])("%s is guessed to be %s", (baseUrl, name) => {
+  expect(profileOf(baseUrl).name).toBe(name);
+});
+
+it("only OpenAI gets the newer name of the output limit", () => {
+  expect(profileOf(defaultBaseUrl).tokensParameter).toBe("max_completion_tokens");
+  expect(profileOf("http://localhost:8000/v1").tokensParameter).toBe("max_tokens");
+});
