@@ -1,0 +1,192 @@
+import { createHash } from "node:crypto";
+import { nativeProtocol } from "./agent/protocols/native.ts";
+import { loadPrompt } from "./agent/protocols/prompt.ts";
+import { type Config, loadConfig } from "./config.ts";
+import { createDataDirectory, resolveDataPaths } from "./config/data-directory.ts";
+import { resolveModelSettings } from "./config/model-settings.ts";
+import { openStore, type Store } from "./db/store.ts";
+import { localEnvironment } from "./environment/local.ts";
+import { failpoint } from "./failpoint.ts";
+import { type Logger, silentLogger } from "./log.ts";
+import type { Model } from "./model/model.ts";
+import { defaultBaseUrl, profileOf } from "./model/profiles.ts";
+import { retrying } from "./model/retry.ts";
+import type { DataPaths } from "./paths.ts";
+import { tasksFromFlags } from "./producer/new-task.ts";
+import type { EnqueueResult, NewTask, TaskSpec } from "./producer/task.ts";
+import { embeddedQueue } from "./queue/embedded.ts";
+import type { Queue } from "./queue/queue.ts";
+import { phaseOf, type RunReport, reportRun } from "./report/run-view.ts";
+import { reportStatus, type StatusReport } from "./report/status.ts";
+import { builtInTools } from "./tools/built-in.ts";
+import { packageVersion } from "./version.ts";
+import type { Tool } from "./tools/tool.ts";
+import type { ModelBinding } from "./worker/execute-run.ts";
+import { publishHints } from "./worker/reconcile.ts";
+import { startWorker, type Worker } from "./worker/worker.ts";
+
+/** A result is cut to this when it is recorded, unless a twentieth of the window is less. */
+const maxResultChars = 50_000;
+
+export interface PawlOptions {
+  /** Folder whose `.pawl`, `.env` and `pawl.config.*` count; the current one by default. */
+  cwd?: string;
+  /** The environment to read settings from; the process's own by default. */
+  env?: NodeJS.ProcessEnv;
+  /** Settings that go before all others, named as in a configuration file. */
+  settings?: Record<string, unknown>;
+  /** A model of your own instead of the configured one. */
+  model?: Model;
+  /** Tools beside the built-in ones. */
+  tools?: Tool[];
+  /** False leaves bash and the file tools out. */
+  useBuiltInTools?: boolean;
+  logger?: Logger;
+}
+
+/** A task as a program gives it: the fields of a line of a task file. */
+export interface TaskInput {
+  prompt: string;
+  repo?: string;
+  ref?: string;
+  dir?: string;
+  key?: string;
+  batch?: string;
+  priority?: number;
+  maxSteps?: number;
+  timeLimitMs?: number;
+  model?: string;
+  tools?: string[];
+  /** Path of a file. */
+  systemPrompt?: string;
+}
+
+/** An open data directory with the verbs of producers, workers and lookers-on. */
+export interface Pawl {
+  config: Config;
+  paths: DataPaths;
+  store: Store;
+  /** Adds tasks, all or none. */
+  enqueue(tasks: TaskInput | TaskInput[]): Promise<EnqueueResult[]>;
+  enqueueParsed(tasks: NewTask[]): Promise<EnqueueResult[]>;
+  /** Starts a worker in this process. */
+  startWorker(options?: { concurrency?: number; drain?: boolean; only?: string }): Promise<Worker>;
+  /** The run that an id, a unique prefix of one, or a key means. */
+  getRun(reference: string): Promise<RunReport>;
+  getStatus(batch?: string): Promise<StatusReport>;
+  close(): Promise<void>;
+}
+
+/** Opens the data directory, making it if there is none. Throws ConfigError for settings that are wrong. */
+export async function openPawl(options: PawlOptions = {}): Promise<Pawl> {
+  const { cwd = process.cwd(), env = process.env, logger = silentLogger } = options;
+  const config = await loadConfig({ cwd, env, flags: options.settings ?? {} });
+  const paths = resolveDataPaths({ cwd, env });
+  await createDataDirectory(paths);
+  const store = await openStore({ file: paths.database });
+  const queues: Queue[] = [];
+  const openQueue = async (consume: boolean) => {
+    const queue = await createQueue({ config, paths, store, consume, logger });
+    queues.push(queue);
+    return queue;
+  };
+
+  async function enqueueParsed(tasks: NewTask[]): Promise<EnqueueResult[]> {
+    const results = await store.enqueue(tasks);
+    failpoint("enqueue.committed");
+    if (config.queue !== null) await publishHints({ store, queue: await openQueue(false), logger });
+    return results;
+  }
+
+  return {
+    config,
+    paths,
+    store,
+    enqueueParsed,
+    enqueue(tasks) {
+      const list = Array.isArray(tasks) ? tasks : [tasks];
+      return enqueueParsed(list.map((task) => newTask(task, cwd, config)));
+    },
+    async startWorker({ concurrency = config.concurrency, drain = false, only } = {}) {
+      const tools = await gatherTools(options, config);
+      return startWorker({
+        store,
+        paths,
+        logger,
+        tools,
+        queue: await openQueue(true),
+        environment: localEnvironment(),
+        systemPrompt: config.systemPrompt ?? (await loadPrompt("native")),
+        commandTimeoutMs: config.commandTimeoutMs,
+        maxResultChars,
+        bindModel: modelBinder(options.model, config, logger),
+        env,
+        concurrency,
+        leaseMs: config.leaseMs,
+        version: packageVersion(),
+        drain,
+        ...(only !== undefined && { only }),
+      });
+    },
+    async getRun(reference) {
+      const run = await store.findRun(reference);
+      return reportRun(run, paths, await phaseOf(store, run));
+    },
+    getStatus: (batch) => reportStatus(store, { dataDir: paths.dataDir, batch }),
+    async close() {
+      await Promise.all(queues.map((queue) => queue.close()));
+      await store.close();
+    },
+  };
+}
+
+function newTask({ batch = undefined, ...flags }: TaskInput, cwd: string, config: Config): NewTask {
+  const [task] = tasksFromFlags({ flags: { ...flags }, cwd, batch: batch ?? null, defaults: taskDefaults(config) });
+  if (!task) throw new Error("a task gives one task");
+  return task;
+}
+
+/** What the configuration says for tasks that do not say it themselves. */
+export function taskDefaults(config: Config): { maxSteps: number; timeLimitMs?: number } {
+  const { maxSteps, timeLimitMs } = config;
+  return { maxSteps, ...(timeLimitMs !== null && { timeLimitMs }) };
+}
+
+async function gatherTools(options: PawlOptions, config: Config): Promise<Tool[]> {
+  const own = config.tools.length === 0 ? [] : await (await import("./modules.ts")).loadTools(config.tools);
+  const added = [...own, ...(options.tools ?? [])];
+  // A tool of the user's goes before a built-in one of the same name.
+  const builtIn = options.useBuiltInTools === false ? [] : builtInTools();
+  return [...builtIn.filter((tool) => !added.some((each) => each.name === tool.name)), ...added];
+}
+
+/** Binds runs to models: a run that has begun keeps its own, whatever is configured now. */
+function modelBinder(own: Model | undefined, config: Config, logger: Logger) {
+  const clients = new Map<string, Model>();
+  return async (spec: TaskSpec): Promise<ModelBinding> => {
+    const { maxOutputTokens } = config;
+    if (own) {
+      const name = spec.fixed?.model ?? spec.model ?? config.model ?? "own";
+      const contextTokens = config.contextTokens ?? 128_000;
+      return { model: own, name, baseUrl: null, protocol: nativeProtocol(profileOf(defaultBaseUrl)), contextTokens, maxOutputTokens };
+    }
+    const bound = { ...config, baseUrl: spec.fixed?.baseUrl ?? config.baseUrl };
+    const settings = resolveModelSettings(bound, spec.fixed?.model ?? spec.model);
+    const { model: name, baseUrl, contextTokens } = settings;
+    const client = clients.get(baseUrl) ?? retrying((await import("./model/openai.ts")).openaiModel(settings), {
+      onRetry: ({ attempt, delayMs, error }) => logger.info("model.retried", { attempt, delayMs, error: error.message }),
+    });
+    clients.set(baseUrl, client);
+    return { model: client, name, baseUrl, protocol: nativeProtocol(profileOf(baseUrl)), contextTokens, maxOutputTokens };
+  };
+}
+
+async function createQueue(input: { config: Config; paths: DataPaths; store: Store; consume: boolean; logger: Logger }): Promise<Queue> {
+  const { config, paths, store, consume, logger } = input;
+  if (config.queue === null) return embeddedQueue({ dataVersion: store.dataVersion });
+  const { bullmqQueue } = await import("./queue/bullmq.ts");
+  // Data directories may share a Redis without taking each other's hints.
+  const prefix = `pawl-${createHash("sha256").update(paths.dataDir).digest("hex").slice(0, 12)}`;
+  const onError = (error: Error) => logger.info("queue.unavailable", { error: error.message });
+  return bullmqQueue({ url: config.queue, prefix, consume, onError });
+}
