@@ -1,0 +1,206 @@
+import { readFileSync } from "node:fs";
+import path from "node:path";
+import { z } from "zod";
+import { resolveDataPaths } from "./config/data-directory.ts";
+import { loadConfigFile } from "./config/file.ts";
+import {
+  checkFields,
+  integer,
+  kebabCase,
+  list,
+  maxMilliseconds,
+  parseTexts,
+  secret,
+  text,
+} from "./config/validation.ts";
+import { readVariables, type Variable } from "./config/variables.ts";
+import { ConfigError } from "./errors.ts";
+import type { LogLevel } from "./log.ts";
+import { defaultMaxSteps } from "./producer/task.ts";
+
+const milliseconds = (minimum: number) =>
+  integer("a whole number of milliseconds", { minimum, maximum: maxMilliseconds });
+const tokens = () => integer("a whole number of tokens", { minimum: 1, maximum: 100_000_000 });
+
+/** Every setting, as `pawl.config.*` writes it. Descriptions read after "expected". */
+const settingsSchema = z.strictObject({
+  model: text("the name of a model"),
+  baseUrl: url("an http or https URL", ["http:", "https:"]),
+  apiKey: secret("a key without blanks"),
+  contextTokens: tokens(),
+  maxOutputTokens: tokens(),
+  tools: list("a list of paths of modules"),
+  systemPrompt: text("the path of a file"),
+  maxSteps: integer("a whole number of steps", { minimum: 1, maximum: 1_000_000 }),
+  timeLimitMs: milliseconds(1),
+  commandTimeoutMs: milliseconds(1),
+  leaseMs: milliseconds(100),
+  queue: url('a redis:// or rediss:// URL, or "embedded"', ["redis:", "rediss:"], ["embedded"]),
+  db: z.string().superRefine(refuseDatabase).optional().meta({ type: "text", description: '"embedded"' }),
+  logLevel: z
+    .enum(["silent", "info", "debug"])
+    .optional()
+    .meta({ type: "text", description: '"silent", "info" or "debug"' }),
+  concurrency: integer("a whole number of runs", { minimum: 1, maximum: 1000 }),
+});
+
+/** What a configuration file may say. Paths are relative to the file. */
+export type Settings = z.input<typeof settingsSchema>;
+
+/** The settings in force. Paths are absolute; null means that nobody set it. */
+export interface Config {
+  model: string | null;
+  baseUrl: string | null;
+  apiKey: string | null;
+  /** The model's window. */
+  contextTokens: number | null;
+  /** Upper bound of one reply. */
+  maxOutputTokens: number;
+  /** Files of the user's tools. */
+  tools: string[];
+  /** Text that replaces the default system prompt. */
+  systemPrompt: string | null;
+  maxSteps: number;
+  timeLimitMs: number | null;
+  commandTimeoutMs: number;
+  leaseMs: number;
+  /** URL of Redis; null is the embedded queue. */
+  queue: string | null;
+  db: "embedded";
+  logLevel: LogLevel;
+  /** Runs a worker works on at once. */
+  concurrency: number;
+  /** Names of the variables that seem to hold a key, for messages. */
+  keyVariables: string[];
+}
+
+const variableFields: Record<string, keyof Settings> = {
+  OPENAI_MODEL: "model",
+  OPENAI_BASE_URL: "baseUrl",
+  OPENAI_API_KEY: "apiKey",
+  PAWL_LEASE_MS: "leaseMs",
+  PAWL_QUEUE: "queue",
+  PAWL_DB: "db",
+  PAWL_LOG: "logLevel",
+};
+
+/**
+ * Reads the settings: flags over environment over `.env` over `pawl.config.*` (of the current folder, else of the folder
+ * that holds `.pawl`) over defaults. Flags are named like the settings and may be text. Throws ConfigError that names
+ * the flag, variable or file; no message repeats a key or a URL.
+ */
+export async function loadConfig(options: {
+  cwd: string;
+  env: NodeJS.ProcessEnv;
+  flags?: Record<string, unknown>;
+}): Promise<Config> {
+  const { cwd, env, flags = {} } = options;
+  const variables = readVariables({ cwd, env });
+  const fromFile = await readFileSettings(configFolders({ cwd, env, variables }));
+  const fromVariables = readVariableSettings(variables);
+  const fromFlags = checkSettings(parseTexts(settingsSchema, flags), (name) => `--${kebabCase(name)}`);
+  const settings = {
+    ...fromFile,
+    ...fromVariables,
+    ...withAbsolutePaths(fromFlags, cwd),
+  };
+  return {
+    model: settings.model ?? null,
+    baseUrl: settings.baseUrl ?? null,
+    apiKey: settings.apiKey ?? null,
+    contextTokens: settings.contextTokens ?? null,
+    maxOutputTokens: settings.maxOutputTokens ?? 8_000,
+    tools: settings.tools ?? [],
+    systemPrompt: settings.systemPrompt === undefined ? null : readPrompt(settings.systemPrompt),
+    maxSteps: settings.maxSteps ?? defaultMaxSteps,
+    timeLimitMs: settings.timeLimitMs ?? null,
+    commandTimeoutMs: settings.commandTimeoutMs ?? 120_000,
+    leaseMs: settings.leaseMs ?? 60_000,
+    queue: settings.queue === "embedded" ? null : (settings.queue ?? null),
+    db: "embedded",
+    logLevel: settings.logLevel ?? "info",
+    concurrency: settings.concurrency ?? 4,
+    keyVariables: [...variables.keys()].filter((name) => name.endsWith("_API_KEY")).sort(),
+  };
+}
+
+/** A folder named by PAWL_HOME holds data, not a project: its neighbours are not ours to run. */
+function configFolders(options: {
+  cwd: string;
+  env: NodeJS.ProcessEnv;
+  variables: Map<string, Variable>;
+}): string[] {
+  const { cwd, variables } = options;
+  if (variables.has("PAWL_HOME")) return [cwd];
+  return [...new Set([path.resolve(cwd), path.dirname(resolveDataPaths(options).dataDir)])];
+}
+
+async function readFileSettings(folders: string[]): Promise<Settings> {
+  const found = await loadConfigFile(folders);
+  if (!found) return {};
+  const settings = checkSettings(found.values, (name) => `${found.file}: ${name}`);
+  return withAbsolutePaths(settings, path.dirname(found.file));
+}
+
+function readVariableSettings(variables: Map<string, Variable>): Settings {
+  const values: Record<string, unknown> = {};
+  const sources: Record<string, string> = {};
+  for (const [name, field] of Object.entries(variableFields)) {
+    const variable = variables.get(name);
+    if (!variable) continue;
+    values[field] = variable.value;
+    sources[field] = variable.source;
+  }
+  return checkSettings(parseTexts(settingsSchema, values), (name) => sources[name] ?? name);
+}
+
+function checkSettings(values: object, sourceOf: (name: string) => string): Settings {
+  const checked = checkFields(settingsSchema, values);
+  if ("data" in checked) return checked.data;
+  throw new ConfigError(
+    checked.problems.map(({ name, message }) => `${sourceOf(name)}: ${message}`).join("; "),
+  );
+}
+
+function withAbsolutePaths(settings: Settings, folder: string): Settings {
+  const { tools, systemPrompt } = settings;
+  return {
+    ...settings,
+    ...(tools && { tools: tools.map((file) => path.resolve(folder, file)) }),
+    ...(systemPrompt !== undefined && { systemPrompt: path.resolve(folder, systemPrompt) }),
+  };
+}
+
+function readPrompt(file: string): string {
+  try {
+    return readFileSync(file, "utf8");
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    throw new ConfigError(`systemPrompt: expected a file that can be read, got ${code} for ${file}`, {
+      cause: error,
+    });
+  }
+}
+
+/** A URL may hold a password, and what is no URL may be a key pasted into the wrong variable: no message repeats it. */
+function url(description: string, protocols: string[], words: string[] = []) {
+  return z
+    .string()
+    .superRefine((value, context) => {
+      if (words.includes(value)) return;
+      const protocol = URL.canParse(value) ? new URL(value).protocol : undefined;
+      if (protocol !== undefined && protocols.includes(protocol)) return;
+      const got = protocol === undefined ? "a text that is no URL" : "a URL of another kind";
+      context.addIssue({ code: "custom", message: `expected ${description}, got ${got}` });
+    })
+    .optional()
+    .meta({ type: "text", description, isSecret: true });
+}
+
+function refuseDatabase(value: string, context: z.RefinementCtx): void {
+  if (value === "embedded") return;
+  const message = /^postgres(ql)?:/.test(value)
+    ? "PostgreSQL is not built yet; leave it out to use the embedded database"
+    : 'expected "embedded" or nothing, got another text';
+  context.addIssue({ code: "custom", message });
+}

@@ -1,0 +1,95 @@
+import { createHash } from "node:crypto";
+import { existsSync, readFileSync, statSync } from "node:fs";
+import { mkdir, writeFile } from "node:fs/promises";
+import os from "node:os";
+import path from "node:path";
+import { ConfigError, messageOf } from "../errors.ts";
+import type { DataPaths } from "../paths.ts";
+import { readVariables } from "./variables.ts";
+
+const folderName = ".pawl";
+const privateMode = 0o700;
+
+/**
+ * Where pawl keeps its data: `PAWL_HOME`, else the nearest `.pawl` folder upward, else `./.pawl`. Looks only and makes
+ * nothing; `hasData` says whether there is anything yet.
+ *
+ * A `.pawl` in a parent folder counts only if it is the user's own: its owner decides what runs.
+ */
+export function resolveDataPaths(options: { cwd: string; env: NodeJS.ProcessEnv }): DataPaths {
+  const variables = readVariables(options);
+  const home = variables.get("PAWL_HOME")?.value;
+  if (home !== undefined) {
+    const dataDir = path.resolve(options.cwd, home);
+    return pathsOf(dataDir, path.join(dataDir, "workspaces"));
+  }
+  const dataDir = findDataDirectory(options.cwd) ?? path.resolve(options.cwd, folderName);
+  const given = variables.get("XDG_STATE_HOME")?.value ?? "";
+  const userHome = variables.get("HOME")?.value ?? os.homedir();
+  // The XDG specification says to ignore a relative path.
+  const stateHome = path.isAbsolute(given) ? given : path.join(userHome, ".local", "state");
+  return pathsOf(dataDir, path.join(stateHome, "pawl", dataIdOf(dataDir)));
+}
+
+/** Whether anything was ever stored there. */
+export function hasData(paths: DataPaths): boolean {
+  return existsSync(paths.database);
+}
+
+/** Makes the data directory and the folder of the workspaces, both for the user alone; again is harmless. */
+export async function createDataDirectory(paths: DataPaths): Promise<void> {
+  try {
+    const created = await mkdir(paths.dataDir, { recursive: true, mode: privateMode });
+    // An existing folder named by PAWL_HOME may hold other things, which are not ours to hide from git.
+    if (created !== undefined || path.basename(paths.dataDir) === folderName) {
+      await writeOnce(path.join(paths.dataDir, ".gitignore"), "*\n");
+    }
+    await writeOnce(idFile(paths.dataDir), `${dataIdOf(paths.dataDir)}\n`);
+    await mkdir(paths.workspaces, { recursive: true, mode: privateMode });
+  } catch (error) {
+    throw new ConfigError(
+      `cannot make the data directory ${paths.dataDir}: ${messageOf(error)}; set PAWL_HOME to a folder that can be written`,
+      { cause: error },
+    );
+  }
+}
+
+function pathsOf(dataDir: string, workspaces: string): DataPaths {
+  return {
+    dataDir,
+    database: path.join(dataDir, "pawl.db"),
+    repos: path.join(dataDir, "repos"),
+    workspaces,
+  };
+}
+
+function findDataDirectory(cwd: string): string | undefined {
+  const start = path.resolve(cwd);
+  for (let folder = start; ; folder = path.dirname(folder)) {
+    const candidate = path.join(folder, folderName);
+    const stats = statSync(candidate, { throwIfNoEntry: false });
+    const isOwn = folder === start || stats?.uid === (process.getuid?.() ?? stats?.uid);
+    if (stats?.isDirectory() && isOwn) return candidate;
+    if (folder === path.dirname(folder)) return undefined;
+  }
+}
+
+/** Stored once, so that a moved data directory keeps its workspaces; before that the path decides, the same for everybody. */
+function dataIdOf(dataDir: string): string {
+  const file = idFile(dataDir);
+  const stored = existsSync(file) ? readFileSync(file, "utf8").trim() : "";
+  if (/^[0-9a-f]{12}$/.test(stored)) return stored;
+  return createHash("sha256").update(dataDir).digest("hex").slice(0, 12);
+}
+
+function idFile(dataDir: string): string {
+  return path.join(dataDir, "id");
+}
+
+async function writeOnce(file: string, content: string): Promise<void> {
+  try {
+    await writeFile(file, content, { flag: "wx", mode: 0o600 });
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error;
+  }
+}

@@ -1,0 +1,143 @@
+import { readFileSync, statSync } from "node:fs";
+import { ConfigError } from "../errors.ts";
+import { fieldsFromFlags, resolvePaths, type TaskFields } from "./fields.ts";
+import { defaultMaxSteps, type NewTask } from "./task.ts";
+
+/** Reads what tasks name, each path once however many tasks name it. */
+export interface TaskFiles {
+  /** Undefined where it cannot be read. */
+  read(file: string): string | undefined;
+  isFolder(dir: string): boolean | undefined;
+}
+
+/**
+ * The tasks of one command: one prompt, and a task for each repository. With several repositories and a key K, each
+ * has the key `K/<name of the repository>`; without a key every task is a new run. Throws ConfigError naming the flags.
+ */
+export function tasksFromFlags(options: {
+  /** Options of the command, named as in `fieldFlags`, the prompt among them; `repo` may be a list. */
+  flags: Record<string, unknown>;
+  cwd: string;
+  batch: string | null;
+  /** For what no flag says, such as the configured `maxSteps`. */
+  defaults?: TaskFields;
+}): NewTask[] {
+  const { cwd, batch, defaults = {} } = options;
+  const { repo: repos, ...flags } = options.flags;
+  const fields = { ...defaults, ...fieldsFromFlags({ flags, cwd }) };
+  const given: unknown[] = [repos].flat();
+  const tasks = (given.length > 0 ? given : [undefined]).map((repo) => ({
+    ...fields,
+    ...fieldsFromFlags({ flags: { repo }, cwd }),
+  }));
+  const files = createTaskFiles();
+  return (tasks.length > 1 ? withRepoKeys(tasks) : tasks).map((task) => {
+    const created = createTask({ fields: task, baseDir: cwd, batch, files });
+    if ("task" in created) return created.task;
+    throw new ConfigError(created.problems.join("; "));
+  });
+}
+
+/** A task from checked fields, with absolute paths and the text of its system prompt; or every reason why it is none. */
+export function createTask(options: {
+  fields: TaskFields;
+  baseDir: string;
+  batch: string | null;
+  files: TaskFiles;
+}): { task: NewTask } | { problems: string[] } {
+  const { baseDir, batch, files } = options;
+  const fields = resolvePaths(options.fields, baseDir);
+  const { prompt, systemPrompt } = fields;
+  const systemText = systemPrompt === undefined ? null : files.read(systemPrompt);
+  const problems = problemsOf(fields, files);
+  if (systemText === undefined) {
+    problems.push(`systemPrompt: expected a file that can be read, got ${systemPrompt}`);
+  }
+  if (prompt === undefined || systemText === undefined || problems.length > 0) return { problems };
+  return {
+    task: {
+      key: fields.key ?? null,
+      batch,
+      priority: fields.priority ?? 0,
+      spec: {
+        version: 1,
+        prompt,
+        repo: fields.repo ?? null,
+        ref: fields.ref ?? null,
+        dir: fields.dir ?? null,
+        maxSteps: fields.maxSteps ?? defaultMaxSteps,
+        timeLimitMs: fields.timeLimitMs ?? null,
+        model: fields.model ?? null,
+        tools: fields.tools ?? null,
+        systemPrompt: systemText,
+      },
+    },
+  };
+}
+
+export function createTaskFiles(): TaskFiles {
+  return {
+    read: remember((file) => readFileSync(file, "utf8")),
+    isFolder: remember((dir) => statSync(dir).isDirectory()),
+  };
+}
+
+/** A missing repository is no problem here: it may appear until the run begins, and fails that run alone. */
+function problemsOf(fields: TaskFields, files: TaskFiles): string[] {
+  const { prompt, repo, dir, ref } = fields;
+  const problems: string[] = [];
+  if (prompt === undefined) problems.push("prompt: expected a text that says what to do, got nothing");
+  if (repo !== undefined && dir !== undefined) problems.push("repo and dir: expected one of them, got both");
+  if (ref !== undefined && repo === undefined) problems.push("ref: expected a repo with it, got none");
+  if (dir !== undefined && !files.isFolder(dir)) {
+    problems.push(`dir: expected an existing folder, got ${dir}`);
+  }
+  return problems;
+}
+
+function withRepoKeys(tasks: TaskFields[]): TaskFields[] {
+  const reposByKey = new Map<string, string>();
+  return tasks.map((task) => {
+    const { key, repo = "" } = task;
+    if (key === undefined) return task;
+    const repoKey = `${key}/${repoName(repo)}`;
+    const other = reposByKey.get(repoKey);
+    if (other !== undefined) {
+      throw new ConfigError(
+        `--repo: expected a key of its own for each repository, got "${repoKey}" for both ${withoutPassword(other)} and ${withoutPassword(repo)}; enqueue one of them with another --key`,
+      );
+    }
+    reposByKey.set(repoKey, repo);
+    return { ...task, key: repoKey };
+  });
+}
+
+function withoutPassword(repo: string): string {
+  return repo.replace(/\/\/[^/@]*@/, "//");
+}
+
+/** The last part of a path or URL, without `.git`. */
+function repoName(repo: string): string {
+  const parts = repo
+    .replace(/[?#].*$/, "")
+    .split(/[/:]/)
+    .filter((part) => part !== "" && part !== ".git");
+  return parts.at(-1)?.replace(/\.git$/, "") ?? "repo";
+}
+
+function remember<Value>(look: (path: string) => Value): (path: string) => Value | undefined {
+  const known = new Map<string, { value: Value | undefined }>();
+  return (path) => {
+    const found = known.get(path) ?? { value: undefinedOnError(() => look(path)) };
+    known.set(path, found);
+    return found.value;
+  };
+}
+
+function undefinedOnError<Value>(look: () => Value): Value | undefined {
+  try {
+    return look();
+  } catch {
+    return undefined;
+  }
+}
