@@ -2,18 +2,40 @@
 
 export { type AbortKind, RunAborted } from "./abort.ts";
 export type { Settings } from "./config.ts";
-export { ConfigError, ModelError, type ModelErrorKind, RecoverableError, TerminatingError } from "./errors.ts";
+export {
+  ConfigError,
+  ModelError,
+  type ModelErrorKind,
+  RecoverableError,
+  TerminatingError,
+} from "./errors.ts";
 export { createLogger, type Logger, type LogLevel } from "./log.ts";
-export type { ChatMessage, Model, ModelReply, ModelRequest, ReplyMessage, ToolSchema, Usage } from "./model/model.ts";
+export type {
+  ChatMessage,
+  Model,
+  ModelReply,
+  ModelRequest,
+  ReplyMessage,
+  ToolSchema,
+  Usage,
+} from "./model/model.ts";
 export { type OpenaiOptions, openaiModel } from "./model/openai.ts";
 export { type RetryOptions, retrying } from "./model/retry.ts";
-export { call, calls, type Script, type ScriptedModel, type ScriptedReply, say, scriptedModel } from "./model/scripted.ts";
+export {
+  call,
+  calls,
+  type Script,
+  type ScriptedModel,
+  type ScriptedReply,
+  say,
+  scriptedModel,
+} from "./model/scripted.ts";
 export type { Outcome, Reason, ReasonClass, Status, WaitKind } from "./outcome.ts";
 export { openPawl, type Pawl, type PawlOptions, type TaskInput } from "./pawl.ts";
 export type { EnqueueResult } from "./producer/task.ts";
 export type { Phase, RunReport } from "./report/run-view.ts";
-export { runAgent } from "./run-agent.ts";
 export type { StatusReport } from "./report/status.ts";
+export { runAgent } from "./run-agent.ts";
 export { builtInTools } from "./tools/built-in.ts";
 export { defineTool, type ToolDefinition } from "./tools/define.ts";
 export type { Tool, ToolClass, ToolContext, ToolOutput } from "./tools/tool.ts";

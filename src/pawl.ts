@@ -1,9 +1,9 @@
 import { createHash } from "node:crypto";
 import { nativeProtocol } from "./agent/protocols/native.ts";
 import { loadPrompt } from "./agent/protocols/prompt.ts";
-import { type Config, loadConfig } from "./config.ts";
 import { createDataDirectory, resolveDataPaths } from "./config/data-directory.ts";
 import { resolveModelSettings } from "./config/model-settings.ts";
+import { type Config, loadConfig } from "./config.ts";
 import { openStore, type Store } from "./db/store.ts";
 import { localEnvironment } from "./environment/local.ts";
 import { failpoint } from "./failpoint.ts";
@@ -19,8 +19,8 @@ import type { Queue } from "./queue/queue.ts";
 import { phaseOf, type RunReport, reportRun } from "./report/run-view.ts";
 import { reportStatus, type StatusReport } from "./report/status.ts";
 import { builtInTools } from "./tools/built-in.ts";
-import { packageVersion } from "./version.ts";
 import type { Tool } from "./tools/tool.ts";
+import { packageVersion } from "./version.ts";
 import type { ModelBinding } from "./worker/execute-run.ts";
 import { publishHints } from "./worker/reconcile.ts";
 import { startWorker, type Worker } from "./worker/worker.ts";
@@ -141,7 +141,12 @@ export async function openPawl(options: PawlOptions = {}): Promise<Pawl> {
 }
 
 function newTask({ batch = undefined, ...flags }: TaskInput, cwd: string, config: Config): NewTask {
-  const [task] = tasksFromFlags({ flags: { ...flags }, cwd, batch: batch ?? null, defaults: taskDefaults(config) });
+  const [task] = tasksFromFlags({
+    flags: { ...flags },
+    cwd,
+    batch: batch ?? null,
+    defaults: taskDefaults(config),
+  });
   if (!task) throw new Error("a task gives one task");
   return task;
 }
@@ -168,20 +173,43 @@ function modelBinder(own: Model | undefined, config: Config, logger: Logger) {
     if (own) {
       const name = spec.fixed?.model ?? spec.model ?? config.model ?? "own";
       const contextTokens = config.contextTokens ?? 128_000;
-      return { model: own, name, baseUrl: null, protocol: nativeProtocol(profileOf(defaultBaseUrl)), contextTokens, maxOutputTokens };
+      return {
+        model: own,
+        name,
+        baseUrl: null,
+        protocol: nativeProtocol(profileOf(defaultBaseUrl)),
+        contextTokens,
+        maxOutputTokens,
+      };
     }
     const bound = { ...config, baseUrl: spec.fixed?.baseUrl ?? config.baseUrl };
     const settings = resolveModelSettings(bound, spec.fixed?.model ?? spec.model);
     const { model: name, baseUrl, contextTokens } = settings;
-    const client = clients.get(baseUrl) ?? retrying((await import("./model/openai.ts")).openaiModel(settings), {
-      onRetry: ({ attempt, delayMs, error }) => logger.info("model.retried", { attempt, delayMs, error: error.message }),
-    });
+    const client =
+      clients.get(baseUrl) ??
+      retrying((await import("./model/openai.ts")).openaiModel(settings), {
+        onRetry: ({ attempt, delayMs, error }) =>
+          logger.info("model.retried", { attempt, delayMs, error: error.message }),
+      });
     clients.set(baseUrl, client);
-    return { model: client, name, baseUrl, protocol: nativeProtocol(profileOf(baseUrl)), contextTokens, maxOutputTokens };
+    return {
+      model: client,
+      name,
+      baseUrl,
+      protocol: nativeProtocol(profileOf(baseUrl)),
+      contextTokens,
+      maxOutputTokens,
+    };
   };
 }
 
-async function createQueue(input: { config: Config; paths: DataPaths; store: Store; consume: boolean; logger: Logger }): Promise<Queue> {
+async function createQueue(input: {
+  config: Config;
+  paths: DataPaths;
+  store: Store;
+  consume: boolean;
+  logger: Logger;
+}): Promise<Queue> {
   const { config, paths, store, consume, logger } = input;
   if (config.queue === null) return embeddedQueue({ dataVersion: store.dataVersion });
   const { bullmqQueue } = await import("./queue/bullmq.ts");

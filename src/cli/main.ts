@@ -12,7 +12,9 @@ const exitCodes = { failed: 1, wrongUse: 2 };
 
 export function createProgram(): Command {
   const program = new Command("pawl")
-    .description("Runs LLM agents in batch, unattended: every step is a checkpoint, a killed run resumes where it stood.")
+    .description(
+      "Runs LLM agents in batch, unattended: every step is a checkpoint, a killed run resumes where it stood.",
+    )
     .version(packageVersion())
     .exitOverride()
     .showSuggestionAfterError();
@@ -47,7 +49,9 @@ function addWork(program: Command): void {
     .option("--batch <name>", "batch the tasks belong to")
     .option("--dry-run", "show what would be added, add nothing")
     .option("--json", "one JSON document a task on stdout");
-  addFieldFlags(enqueue).action(async (prompt, options) => (await import("./enqueue.ts")).enqueue(prompt, options));
+  addFieldFlags(enqueue).action(async (prompt, options) =>
+    (await import("./enqueue.ts")).enqueue(prompt, options),
+  );
   program
     .command("worker")
     .description("work on what is enqueued")

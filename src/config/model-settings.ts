@@ -1,6 +1,7 @@
 import { BlockList, isIP } from "node:net";
 import type { Config } from "../config.ts";
 import { ConfigError } from "../errors.ts";
+import { contextWindowOf } from "../model/windows.ts";
 
 /** Which model is asked, and where. */
 export interface ModelSettings {
@@ -13,23 +14,6 @@ export interface ModelSettings {
 
 const openaiUrl = "https://api.openai.com/v1";
 const defaultModel = "gpt-4o-mini";
-const defaultContextTokens = 128_000;
-
-/** Windows that differ from the default, by the beginning of the name; the first match counts. */
-const contextTokensByModel: [string, number][] = [
-  ["gpt-3.5", 16_385],
-  ["gpt-4.1", 1_000_000],
-  ["gpt-4o", 128_000],
-  ["gpt-4-", 128_000],
-  ["gpt-4", 8_192],
-  ["gpt-5", 272_000],
-  ["o1", 200_000],
-  ["o3", 200_000],
-  ["o4", 200_000],
-  ["claude", 200_000],
-  ["gemini", 1_000_000],
-];
-
 /**
  * Model, base URL and key from the settings; `model` (a task's own) goes before the configured one. Throws ConfigError, in
  * one line, if a base URL has no model, or if a service that is not local has no key.
@@ -51,7 +35,7 @@ export function resolveModelSettings(
     baseUrl,
     // The client wants some key; local services ignore it.
     apiKey: config.apiKey ?? (isLocalUrl(baseUrl) ? "none" : missingKey(config.keyVariables)),
-    contextTokens: config.contextTokens ?? contextTokensOf(resolvedModel),
+    contextTokens: config.contextTokens ?? contextWindowOf(resolvedModel),
   };
 }
 
@@ -64,12 +48,6 @@ function missingKey(keyVariables: string[]): never {
   throw new ConfigError(
     `expected a key in OPENAI_API_KEY, got none; set it in the environment or in .env${hint}`,
   );
-}
-
-/** The window of a model, where its name tells; vendors' prefixes such as `openai/` are skipped. */
-function contextTokensOf(model: string): number {
-  const name = model.toLowerCase().split("/").at(-1) ?? model;
-  return contextTokensByModel.find(([prefix]) => name.startsWith(prefix))?.[1] ?? defaultContextTokens;
 }
 
 /** Whether a URL names this machine or a private network. A name without dots never leaves it (a service of compose). */

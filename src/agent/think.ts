@@ -1,0 +1,95 @@
+import { ModelError, messageOf } from "../errors.ts";
+import { failpoint } from "../failpoint.ts";
+import type { ModelReply, ModelRequest } from "../model/model.ts";
+import { type Outcome, outcomeOf } from "../outcome.ts";
+import { findTool } from "../tools/execute.ts";
+import { compact } from "./compact.ts";
+import type { Agent } from "./loop.ts";
+import { preview } from "./preview.ts";
+import type { RunLog } from "./run-log.ts";
+import { buildWindow, estimateWindow, needsCompaction, windowTokens } from "./window.ts";
+
+/** One request and its reply. Gives the outcome where the model cannot go on. */
+export async function think(agent: Agent): Promise<Outcome | undefined> {
+  const { log } = agent;
+  let tokens = tokensOf(log);
+  while (needsCompaction(tokens, agent.budgetTokens)) {
+    const isShorter = await compact(agent);
+    tokens = tokensOf(log);
+    if (!isShorter && tokens > agent.budgetTokens) return contextExhausted(agent, tokens);
+    if (!isShorter) break;
+  }
+  const n = log.plan("step", agent.modelName);
+  await log.committed();
+  failpoint("plan.committed");
+  if (log.asked().cancelAt !== null) {
+    log.failModelCall(n, "not sent: the run was cancelled");
+    return undefined;
+  }
+  agent.logger.info("step.started", {
+    step: log.state.steps + 1,
+    maxSteps: agent.maxSteps,
+    windowTokens: tokens,
+  });
+  const startedAt = performance.now();
+  try {
+    const reply = await agent.model.ask(requestOf(agent), agent.signal);
+    failpoint("model.answered");
+    recordReply(agent, n, reply, performance.now() - startedAt);
+    return undefined;
+  } catch (error) {
+    log.failModelCall(n, messageOf(error));
+    if (agent.signal.aborted) return undefined;
+    return recoverFromModel(agent, error);
+  }
+}
+
+function tokensOf(log: RunLog): number {
+  return windowTokens(estimateWindow(log.state), log.measured());
+}
+
+function requestOf(agent: Agent): ModelRequest {
+  const tools = agent.protocol.requestTools(agent.log.state.prompt.tools);
+  return {
+    model: agent.modelName,
+    messages: buildWindow(agent.log.state),
+    ...(tools.length > 0 && { tools }),
+    maxOutputTokens: agent.maxOutputTokens,
+  };
+}
+
+function recordReply(agent: Agent, n: number, reply: ModelReply, ms: number): void {
+  agent.log.appendReply(n, reply, (name) => findTool(agent.tools, name)?.class ?? "pure");
+  const { steps, pending, problem } = agent.log.state;
+  const { content, reasoning_content: reasoning } = reply.message;
+  const thought = typeof content === "string" ? content : null;
+  const { promptTokens, completionTokens } = reply.usage;
+  agent.logger.info("step.answered", {
+    step: steps,
+    ms,
+    thought: preview(thought),
+    problem,
+    promptTokens,
+    completionTokens,
+  });
+  agent.logger.debug("step.thought", {
+    step: steps,
+    thought,
+    reasoning,
+    calls: pending.map(({ name, argumentsText }) => `${name} ${argumentsText}`),
+  });
+}
+
+/** An overflow is answered by one compaction; every other failure that reaches this ends the run. */
+async function recoverFromModel(agent: Agent, error: unknown): Promise<Outcome | undefined> {
+  if (!(error instanceof ModelError)) throw error;
+  if (error.kind === "refused") return outcomeOf("refused", { error: error.message });
+  if (error.kind !== "overflow") return outcomeOf("model_error", { error: error.message });
+  const compacted = await compact(agent);
+  return compacted ? undefined : contextExhausted(agent, agent.budgetTokens);
+}
+
+function contextExhausted(agent: Agent, tokens: number): Outcome {
+  const error = `the window of ${agent.budgetTokens} tokens cannot hold the task and its last step (about ${tokens} tokens): use a model with a larger window or set contextTokens`;
+  return outcomeOf("context_exhausted", { error });
+}

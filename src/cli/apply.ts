@@ -1,0 +1,32 @@
+import { existsSync } from "node:fs";
+import path from "node:path";
+import { ConfigError } from "../errors.ts";
+import { specSchema } from "../producer/task.ts";
+import { applyToCheckout } from "../workspace/apply.ts";
+import { withStore } from "./look.ts";
+import { note, print, printJson } from "./output.ts";
+import { patchOf } from "./patch.ts";
+
+/** `pawl apply RUN`: the change of a run, into the user's checkout; all of it or nothing. */
+export async function apply(reference: string, options: { to?: string; json?: boolean }): Promise<void> {
+  await withStore(async ({ paths, store }) => {
+    const run = await store.findRun(reference);
+    const spec = specSchema.parse(JSON.parse(run.spec));
+    if (spec.dir !== null)
+      throw new ConfigError(`run ${run.id} worked in ${spec.dir} itself: its change is already there`);
+    const checkout = options.to === undefined ? checkoutOf(spec.repo) : path.resolve(options.to);
+    const { files } = await applyToCheckout({ patch: await patchOf(run, paths), checkout });
+    if (options.json) return printJson({ id: run.id, checkout, files });
+    for (const file of files) print(file);
+    note(files.length === 0 ? "the run changed nothing" : `${files.length} files changed in ${checkout}`);
+  });
+}
+
+function checkoutOf(repo: string | null): string {
+  if (repo !== null && existsSync(repo)) return repo;
+  throw new ConfigError(
+    repo === null
+      ? "expected a run with a repository, got one without: say where to with --to FOLDER"
+      : `expected a checkout of ${repo} on this machine: say where it is with --to FOLDER`,
+  );
+}

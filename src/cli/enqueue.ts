@@ -1,0 +1,111 @@
+import { readFileSync } from "node:fs";
+import path from "node:path";
+import { loadConfig } from "../config.ts";
+import { ConfigError, messageOf } from "../errors.ts";
+import { openPawl, taskDefaults } from "../pawl.ts";
+import { fieldFlags, fieldsFromFlags } from "../producer/fields.ts";
+import { tasksFromFlags } from "../producer/new-task.ts";
+import type { NewTask } from "../producer/task.ts";
+import { parseTaskFile, taskFileFormat } from "../producer/task-file.ts";
+import { note, print, printJson } from "./output.ts";
+
+type Options = Record<string, unknown> & { file?: string; batch?: string; dryRun?: boolean; json?: boolean };
+
+/** More rows than this are counted, not listed, for people. */
+const maxListed = 20;
+
+/** `pawl enqueue`: adds one task for each repository, or those of a file; all or none. */
+export async function enqueue(prompt: string | undefined, options: Options): Promise<void> {
+  const config = await loadConfig({ cwd: process.cwd(), env: process.env });
+  const batch = options.batch ?? null;
+  const defaults = taskDefaults(config);
+  const cwd = process.cwd();
+  const tasks =
+    options.file === undefined
+      ? fromFlags(prompt, options, { batch, defaults })
+      : fromFile(options.file, prompt, options, { batch, defaults });
+  if (options.dryRun) return showTasks(tasks, options.json ?? false);
+  const pawl = await openPawl({ cwd });
+  try {
+    const results = await pawl.enqueueParsed(tasks);
+    if (options.json) return results.forEach(printJson);
+    for (const result of results.slice(0, maxListed)) {
+      const state = result.created
+        ? "enqueued"
+        : result.changed
+          ? "exists, but its task differs (the run is untouched)"
+          : "already there";
+      print(`${result.id}  ${result.key ?? ""}  ${state}`);
+    }
+    const created = results.filter((result) => result.created).length;
+    note(
+      `${created} enqueued, ${results.length - created} already there${results.length > maxListed ? ` (${maxListed} shown)` : ""}`,
+    );
+  } finally {
+    await pawl.close();
+  }
+}
+
+interface Settings {
+  batch: string | null;
+  defaults: ReturnType<typeof taskDefaults>;
+}
+
+function fromFlags(prompt: string | undefined, options: Options, { batch, defaults }: Settings): NewTask[] {
+  if (prompt === undefined) {
+    throw new ConfigError(
+      'expected a prompt or --file, got neither: pawl enqueue "PROMPT", or pawl enqueue --file tasks.jsonl',
+    );
+  }
+  return tasksFromFlags({ flags: { ...options, prompt }, cwd: process.cwd(), batch, defaults });
+}
+
+/** Flags are defaults for the rows of a file. */
+function fromFile(
+  file: string,
+  prompt: string | undefined,
+  options: Options,
+  { batch, defaults }: Settings,
+): NewTask[] {
+  const cwd = process.cwd();
+  if (options.key !== undefined)
+    throw new ConfigError("expected --key with one task, got it with --file: keys of a file are in its rows");
+  const repos = options.repo as string[] | undefined;
+  if (repos && repos.length > 1)
+    throw new ConfigError("expected one --repo at the most with --file, got several: give each row its repo");
+  const { repo: _repos, ...flags } = pickFields(options);
+  const given = { ...flags, ...(prompt !== undefined && { prompt }), ...(repos && { repo: repos[0] }) };
+  return parseTaskFile({
+    content: readContent(file),
+    format: file === "-" ? "jsonl" : taskFileFormat(file),
+    name: file === "-" ? "standard input" : file,
+    baseDir: file === "-" ? cwd : path.dirname(path.resolve(file)),
+    batch,
+    defaults: { ...defaults, ...fieldsFromFlags({ flags: given, cwd }) },
+  });
+}
+
+function pickFields(options: Options): Record<string, unknown> {
+  return Object.fromEntries(
+    fieldFlags.flatMap(({ name }) => (options[name] === undefined ? [] : [[name, options[name]]])),
+  );
+}
+
+function readContent(file: string): Uint8Array {
+  try {
+    return readFileSync(file === "-" ? 0 : file);
+  } catch (error) {
+    throw new ConfigError(`expected a file of tasks that can be read, got ${file}: ${messageOf(error)}`);
+  }
+}
+
+function showTasks(tasks: NewTask[], json: boolean): void {
+  for (const task of tasks) {
+    if (json) printJson({ key: task.key, batch: task.batch, priority: task.priority, ...task.spec });
+    else
+      print(
+        `${task.key ?? "(no key)"}  ${task.spec.repo ?? task.spec.dir ?? "(empty folder)"}  ${task.spec.prompt.split("\n")[0]}`,
+      );
+  }
+  note(`${tasks.length} tasks would be enqueued; nothing was`);
+}

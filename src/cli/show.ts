@@ -1,0 +1,64 @@
+import type { EventRow } from "../db/read.ts";
+import { phaseOf, type RunReport, reportRun } from "../report/run-view.ts";
+import { withStore } from "./look.ts";
+import { duration, paint, print, printJson } from "./output.ts";
+
+/** `pawl show RUN`: all that is known of a run. */
+export async function show(reference: string, options: { json?: boolean }): Promise<void> {
+  await withStore(async ({ paths, store }) => {
+    const row = await store.findRun(reference);
+    const run = reportRun(row, paths, await phaseOf(store, row));
+    if (options.json) return printJson(run);
+    for (const line of describe(run, JSON.parse(row.spec).prompt, await store.loadEvents({ runId: row.id })))
+      print(line);
+  });
+}
+
+function describe(run: RunReport, prompt: string, events: EventRow[]): string[] {
+  const end = run.finishedAt === null ? Date.now() : Date.parse(run.finishedAt);
+  const { path, branch, base, head } = run.workspace;
+  const facts: [string, string | null][] = [
+    ["run", run.id],
+    ["key", run.key],
+    ["batch", run.batch],
+    ["attempt", run.attempt > 1 ? String(run.attempt) : null],
+    [
+      "status",
+      [run.status, run.reason && `(${run.reason})`, run.phase && `· ${run.phase}`].filter(Boolean).join(" "),
+    ],
+    [
+      "waits for",
+      run.waiting && [run.waiting.kind, run.waiting.note, run.waiting.wakeAt].filter(Boolean).join(" · "),
+    ],
+    ["steps", `${run.steps} of ${run.maxSteps}`],
+    ["model", run.model],
+    [
+      "tokens",
+      `${run.usage.promptTokens} in (${run.usage.cachedTokens} cached), ${run.usage.completionTokens} out`,
+    ],
+    ["workspace", path],
+    ["branch", branch],
+    ["commits", base && `${base.slice(0, 12)}${head && head !== base ? ` → ${head.slice(0, 12)}` : ""}`],
+    ["changed", run.changedFiles && (run.changedFiles.join(", ") || "nothing")],
+    ["created", run.createdAt],
+    ["took", run.startedAt && duration(end - Date.parse(run.startedAt))],
+  ];
+  const lines = facts.flatMap(([name, value]) =>
+    value ? [`${paint("dim", name.padEnd(10))} ${value}`] : [],
+  );
+  const sections: [string, string | null][] = [
+    ["task", prompt],
+    ["result", run.result],
+    ["error", run.error],
+    ["what happened", events.map(describeEvent).join("\n")],
+  ];
+  return [...lines, ...sections.flatMap(([name, text]) => (text ? ["", paint("bold", name), text] : []))];
+}
+
+function describeEvent(event: EventRow): string {
+  const facts = event.data === null ? {} : (JSON.parse(event.data) as Record<string, unknown>);
+  const epoch = event.epoch === null ? "" : ` epoch ${event.epoch}`;
+  const worker = event.workerId === null ? "" : ` worker ${event.workerId}`;
+  const pairs = Object.entries(facts).map(([name, value]) => ` ${name}=${String(value)}`);
+  return `${new Date(event.at).toISOString()} ${event.kind}${epoch}${worker}${pairs.join("")}`;
+}
