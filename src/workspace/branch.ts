@@ -8,7 +8,7 @@ import { decodePath, encodeList, type GitOptions, git, gitList } from "./git.ts"
 import { gitlinks, storeOptions } from "./snapshot-store.ts";
 import type { Workspace } from "./workspace.ts";
 
-export interface BranchOptions {
+interface BranchOptions {
   run: RunPaths;
   workspace: Workspace;
   mirror: string;

@@ -5,7 +5,7 @@ import { GitError, git } from "./git.ts";
 import { storeOptions } from "./snapshot-store.ts";
 
 /** Where the agent left its clone. */
-export interface CloneHead {
+interface CloneHead {
   /** Null where HEAD has no commit or cannot be read. */
   commit: string | null;
   hasRepository: boolean;

@@ -11,7 +11,7 @@ import { emptyFolders, snapshot } from "./snapshot.ts";
 import { storeOptions } from "./snapshot-store.ts";
 import type { Products, Workspace } from "./workspace.ts";
 
-export interface FinishOptions {
+interface FinishOptions {
   run: RunPaths;
   workspace: Workspace;
   runId: string;

@@ -2,8 +2,8 @@ import { existsSync } from "node:fs";
 import { execa } from "execa";
 
 /** Bounds of one git command: its time, what it may print, and the grace between TERM and KILL. */
-export const gitTimeoutMs = 120_000;
-export const maxGitOutputBytes = 64 * 1024 * 1024;
+const gitTimeoutMs = 120_000;
+const maxGitOutputBytes = 64 * 1024 * 1024;
 const killGraceMs = 2_000;
 
 export interface GitOptions {

@@ -6,15 +6,15 @@ import { encodeList, failureLine, GitError, type GitOptions, git, gitList, rawPa
 import { storeOptions } from "./snapshot-store.ts";
 
 /** Above these, counting what is new or changed since the last snapshot, none is taken. */
-export const maxSnapshotFiles = 100_000;
-export const maxSnapshotBytes = 512 * 1024 * 1024;
+const maxSnapshotFiles = 100_000;
+const maxSnapshotBytes = 512 * 1024 * 1024;
 const maxListBytes = 32 * 1024 * 1024;
 const snapshotTimeoutMs = 120_000;
 const maxNestedRepositories = 200;
 const statBatch = 128;
 const updateIndex = ["update-index", "--add", "--replace", "-z", "--stdin"];
 
-export interface SnapshotOptions {
+interface SnapshotOptions {
   /** The workspace. */
   path: string;
   run: RunPaths;
