@@ -91,8 +91,9 @@ async function recordChanges(
   const without = nested.empty.map((folder) => `:(exclude,literal)${folder.slice(0, -1)}`);
   const added = await tryGit(["add", "--all", "--ignore-errors", "--", ".", ...without], inWorkspace);
   if (added.exitCode > 1) throw new GitError("exit", failureLine(added.stderr));
-  const failed = added.stderr.match(/^error: (open\(|unable to index|invalid path)/gm)?.length ?? 0;
-  return added.exitCode === 0 ? [] : [`${failed || "some"} files could not be read and are in no snapshot`];
+  if (added.exitCode === 0) return [];
+  const failed = added.stderr.match(/^error: (unable to index file|invalid path)/gim)?.length ?? 0;
+  return [`${failed === 1 ? "1 file" : `${failed || "some"} files`} could not be read, and not recorded`];
 }
 
 async function recordTracked(options: SnapshotOptions, inWorkspace: GitOptions): Promise<void> {

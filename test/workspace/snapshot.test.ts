@@ -188,5 +188,5 @@ test.skipIf(process.getuid?.() === 0)("a file that cannot be read is left out an
   const workspace = await fixture.prepare("r1", {});
   fixture.sh(workspace.path, "echo x > open; echo x > shut; chmod 0 shut");
   const taken = await snapshot({ path: workspace.path, run: fixture.run("r1") });
-  expect(taken).toMatchObject({ notes: ["1 files could not be read and are in no snapshot"] });
+  expect(taken).toMatchObject({ notes: ["1 file could not be read, and not recorded"] });
 });
