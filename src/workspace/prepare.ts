@@ -1,0 +1,134 @@
+import { randomUUID } from "node:crypto";
+import { existsSync } from "node:fs";
+import { mkdir, readdir, rename, rm, stat } from "node:fs/promises";
+import path from "node:path";
+import { WorkspaceError } from "../errors.ts";
+import type { RunPaths } from "../paths.ts";
+import { cloneMirror, fillClone } from "./clone.ts";
+import { GitError, tryGit } from "./git.ts";
+import { withLock } from "./lock.ts";
+import { withMirror } from "./mirror.ts";
+import { readRecord, type WorkspaceRecord, writeRecord } from "./record.ts";
+import { emptyFolders, snapshot } from "./snapshot.ts";
+import { openStore } from "./snapshot-store.ts";
+import { dirtyNote, resolveSource, sourceError } from "./source.ts";
+import type { Workspace, WorkspaceRequest } from "./workspace.ts";
+
+type Made = Omit<Workspace, "baseTree"> & { mirror: string | null };
+
+/**
+ * Makes the folder a run works in, or returns the one that an earlier owner made. Throws WorkspaceError, with one line,
+ * where the source or the folder cannot be used; an abort rejects with the signal's reason.
+ */
+export async function prepareWorkspace(request: WorkspaceRequest, signal?: AbortSignal): Promise<Workspace> {
+  const { run } = request;
+  await mkdir(run.dir, { recursive: true });
+  // An owner that lost its lease may still be at it: two never make one workspace at once.
+  return withLock(path.join(run.dir, "workspace.lock"), signal, async () => {
+    const earlier = await readRecord(run);
+    if (earlier !== null) return reuse(earlier);
+    const { mirror, ...made } = await make(request, signal);
+    const base = await takeBase({ made, mirror, run, signal });
+    const workspace = { ...made, baseTree: base.tree, notes: [...made.notes, ...base.notes] };
+    await writeRecord(run, { workspace, mirror, emptyFolders: base.emptyFolders });
+    return workspace;
+  });
+}
+
+function reuse({ workspace }: WorkspaceRecord): Workspace {
+  if (existsSync(workspace.path)) return workspace;
+  throw new WorkspaceError(`the workspace ${workspace.path} is gone: retry the run to get a new one`);
+}
+
+async function make(request: WorkspaceRequest, signal: AbortSignal | undefined): Promise<Made> {
+  if (request.dir !== null) return useFolder(request.dir, signal);
+  if (request.repo !== null) return makeClone({ ...request, repo: request.repo }, signal);
+  await mkdir(request.run.workspace, { recursive: true });
+  return { kind: "empty", path: request.run.workspace, baseCommit: null, notes: [], mirror: null };
+}
+
+async function useFolder(dir: string, signal: AbortSignal | undefined): Promise<Made> {
+  const found = await stat(dir).catch(() => null);
+  if (found === null) throw new WorkspaceError(`no such folder: ${dir}`);
+  if (!found.isDirectory()) throw new WorkspaceError(`expected a folder to work in, ${dir} is a file`);
+  return { kind: "dir", path: dir, baseCommit: await headOfFolder(dir, signal), notes: [], mirror: null };
+}
+
+/** HEAD of the repository a folder is in; null without one, or without git. */
+export async function headOfFolder(dir: string, signal: AbortSignal | undefined): Promise<string | null> {
+  const args = ["rev-parse", "--quiet", "--verify", "HEAD"];
+  const result = await tryGit(args, { config: "user", cwd: dir, signal }).catch((error: unknown) => {
+    if (error instanceof GitError) return null;
+    throw error;
+  });
+  return result?.exitCode === 0 ? result.stdout.trim() : null;
+}
+
+/** The clone grows under another name: a folder with the right name has all its files. */
+async function makeClone(
+  request: WorkspaceRequest & { repo: string },
+  signal: AbortSignal | undefined,
+): Promise<Made> {
+  const { paths, run } = request;
+  const source = await resolveSource(request.repo, signal);
+  await removeHalfMade(run);
+  const making = `${run.workspace}.${randomUUID()}.tmp`;
+  try {
+    const checkout = await withMirror(
+      { repos: paths.repos, source, ref: request.ref, signal },
+      async (found) => {
+        await cloneMirror({ checkout: found, source, target: making, signal });
+        return found;
+      },
+    );
+    const notes = await fillClone({ checkout, source, target: making, signal });
+    const dirty = await dirtyNote(source, signal);
+    await rename(making, run.workspace);
+    return {
+      kind: "clone",
+      path: run.workspace,
+      baseCommit: checkout.commit,
+      notes: dirty === null ? notes : [dirty, ...notes],
+      mirror: checkout.mirror,
+    };
+  } catch (error) {
+    throw sourceError(source, error);
+  } finally {
+    await rm(making, { recursive: true, force: true });
+  }
+}
+
+async function removeHalfMade(run: RunPaths): Promise<void> {
+  const parent = path.dirname(run.workspace);
+  const name = path.basename(run.workspace);
+  await mkdir(parent, { recursive: true });
+  for (const each of await readdir(parent)) {
+    if (each !== name && !(each.startsWith(`${name}.`) && each.endsWith(".tmp"))) continue;
+    await rm(path.join(parent, each), { recursive: true, force: true });
+  }
+}
+
+interface BaseOptions {
+  made: Omit<Workspace, "baseTree">;
+  mirror: string | null;
+  run: RunPaths;
+  signal: AbortSignal | undefined;
+}
+
+interface Base {
+  tree: string | null;
+  notes: string[];
+  emptyFolders: string[];
+}
+
+/** The first snapshot. A folder that cannot be recorded can still be worked in: then it is a note. */
+async function takeBase({ made, mirror, run, signal }: BaseOptions): Promise<Base> {
+  const opened = await openStore({ run, mirror, workspace: made, signal });
+  const taken = "skipped" in opened ? opened : await snapshot({ path: made.path, run, signal });
+  if ("skipped" in taken) {
+    const note = `no snapshot of the workspace, so changed files will not be known: ${taken.skipped}`;
+    return { tree: null, notes: [note], emptyFolders: [] };
+  }
+  const folders = made.kind === "dir" ? await emptyFolders({ path: made.path, run, signal }) : [];
+  return { tree: taken.tree, notes: taken.notes, emptyFolders: folders };
+}

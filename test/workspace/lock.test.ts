@@ -1,0 +1,48 @@
+import path from "node:path";
+import { execa } from "execa";
+import { expect, test } from "vitest";
+import { withLock } from "../../src/workspace/lock.ts";
+import { useFixture } from "./fixture.ts";
+
+const fixture = useFixture();
+
+test("one holder at a time, in turn, and a failure frees the lock", async () => {
+  const file = path.join(fixture.root, "locks/x.lock");
+  let inside = 0;
+  let most = 0;
+  const work = async () => {
+    most = Math.max(most, ++inside);
+    await new Promise((resolve) => setImmediate(resolve));
+    inside--;
+  };
+  const failing = withLock(file, undefined, async () => {
+    throw new Error("broken");
+  });
+  await Promise.all([
+    expect(failing).rejects.toThrow("broken"),
+    ...[1, 2, 3, 4].map(() => withLock(file, undefined, work)),
+  ]);
+  expect(most).toBe(1);
+});
+
+test("the lock of a living process is waited for, and that of a killed one is free", async () => {
+  const file = path.join(fixture.root, "x.lock");
+  const script = `const Database = require("better-sqlite3"); const lock = new Database(process.argv[1]);
+    lock.exec("BEGIN EXCLUSIVE"); console.log("held"); setInterval(() => {}, 1000);`;
+  const projectRoot = path.resolve(import.meta.dirname, "../..");
+  const holder = execa("node", ["-e", script, file], { cwd: projectRoot, reject: false });
+  try {
+    await new Promise((resolve) => holder.stdout.once("data", resolve));
+    const controller = new AbortController();
+    const reason = new Error("enough");
+    const waiting = withLock(file, controller.signal, async () => "entered");
+    const entered = withLock(file, undefined, async () => holder.exitCode ?? holder.signalCode);
+    controller.abort(reason);
+    await expect(waiting).rejects.toBe(reason);
+    holder.kill("SIGKILL");
+    expect(await entered).toBe("SIGKILL");
+  } finally {
+    holder.kill("SIGKILL");
+    await holder;
+  }
+});
