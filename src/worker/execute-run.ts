@@ -1,4 +1,5 @@
 import { mkdir } from "node:fs/promises";
+import path from "node:path";
 import { RunAborted } from "../abort.ts";
 import { type Agent, type Ended, runAgent } from "../agent/loop.ts";
 import type { Protocol } from "../agent/protocols/protocol.ts";
@@ -122,7 +123,7 @@ async function work(
   log.load(await resources.store.loadTail(row.id, row.promptHash));
   const tools = chooseTools(resources.tools, spec);
   if (!log.state.task) await begin({ ...input, log, spec, binding, workspace, tools });
-  const agent = createAgent({ ...input, log, spec, binding, workspace, tools });
+  const agent = await createAgent({ ...input, log, spec, binding, workspace, tools });
   resources.logger.info("run.started", {
     run: row.id,
     epoch: row.epoch,
@@ -186,7 +187,7 @@ function chooseTools(tools: Tool[], spec: TaskSpec): Tool[] {
   });
 }
 
-function createAgent({
+async function createAgent({
   resources,
   row,
   claim,
@@ -196,10 +197,14 @@ function createAgent({
   workspace,
   tools,
   controller,
-}: Started & { controller: AbortController }): Agent {
+}: Started & { controller: AbortController }): Promise<Agent> {
   const run = runPaths(resources.paths, row.id);
   const windowChars = Math.floor(binding.contextTokens * resultShare) * charsPerToken;
-  const env = commandVariables({ env: resources.env, workspace: workspace.path });
+  const env = await commandVariables({
+    from: resources.env,
+    workspace: workspace.path,
+    gitCeiling: spec.dir === null ? path.dirname(workspace.path) : null,
+  });
   return {
     log,
     model: binding.model,
@@ -237,14 +242,7 @@ async function finish(
 ): Promise<void> {
   const run = runPaths(resources.paths, row.id);
   const products = workspace
-    ? await finishWorkspace({
-        paths: resources.paths,
-        run,
-        workspace,
-        runId: row.id,
-        key: row.key,
-        prompt: specSchema.parse(JSON.parse(row.spec)).prompt,
-      })
+    ? await finishWorkspace({ run, workspace, runId: row.id, key: row.key, title: titleOf(row) })
     : { tree: null, headCommit: null, branch: null, changedFiles: null, notes: [] };
   failpoint("finish.prepared");
   const { tree, headCommit, branch, changedFiles } = products;
@@ -265,6 +263,11 @@ async function finish(
     ...(error && { error }),
     changedFiles: changedFiles?.length ?? null,
   });
+}
+
+/** The first line of the task: the subject of the commit. */
+function titleOf(row: RunRow): string {
+  return specSchema.parse(JSON.parse(row.spec)).prompt.trim().split("\n")[0] ?? "";
 }
 
 /** What an exception on a run's way means for it. */
