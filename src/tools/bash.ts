@@ -110,7 +110,7 @@ async function finish(files: Files, context: ToolContext, limitMs: number): Prom
     if (!signal.aborted || !(reason instanceof RunAborted) || !reason.endsRun) throw thrown;
     await environment.kill(files);
     const output = await readOutput(files.outputFile, outputChars(context));
-    const content = `${output}\n[the command was ended: ${reason.message}]`.trimStart();
+    const content = `${output.trimEnd()}\n[the command was ended: ${reason.message}]`.trimStart();
     return { content, isError: true, note: reason.kind };
   }
 }

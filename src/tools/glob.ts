@@ -1,3 +1,5 @@
+import { RecoverableError } from "../errors.ts";
+
 /**
  * A test for relative paths: `*` and `?` within a name, `**` across folders, `{a,b}`, `[a-z]`. A pattern without a slash
  * matches the name alone, in any folder.
@@ -5,8 +7,18 @@
 export function globMatcher(pattern: string): (relativePath: string) => boolean {
   const trimmed = pattern.replace(/^\.?\//, "");
   const source = trimmed.includes("/") ? trimmed : `**/${trimmed}`;
-  const expression = new RegExp(`^${translate(source)}$`, "su");
+  const expression = compile(source, pattern);
   return (relativePath) => expression.test(relativePath);
+}
+
+function compile(source: string, pattern: string): RegExp {
+  try {
+    return new RegExp(`^${translate(source)}$`, "su");
+  } catch {
+    throw new RecoverableError(
+      `glob: expected a pattern such as "src/**/*.ts", got ${JSON.stringify(pattern)}`,
+    );
+  }
 }
 
 function translate(pattern: string): string {

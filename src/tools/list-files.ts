@@ -10,6 +10,7 @@ import { globMatcher } from "./glob.ts";
 const maxListed = 500;
 /** More entries than this are not looked at. */
 const maxVisited = 50_000;
+const maxGlobChars = 200;
 const ignoredNames = new Set([".git", "node_modules", ".pawl", "__pycache__", ".venv"]);
 
 export const listFilesTool = defineTool({
@@ -21,6 +22,7 @@ export const listFilesTool = defineTool({
     path: z.string().optional().describe("The folder; the workspace if left out"),
     glob: z
       .string()
+      .max(maxGlobChars)
       .optional()
       .describe('Only files that match, relative to path: "*.ts" in any folder, "src/**/*.test.ts"'),
   }),

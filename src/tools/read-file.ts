@@ -47,7 +47,10 @@ export const readFileTool = defineTool({
         throw new RecoverableError(`offset: ${shown} has ${page.linesSkipped} lines, got offset ${offset}`);
       }
       const footer = describePage({ ...page, shown, offset, size });
-      return { content: footer === "" ? page.text : `${page.text}\n${footer}`, note: `${page.lines} lines` };
+      return {
+        content: footer === "" ? page.text : `${page.text}\n${footer}`,
+        note: page.lines === 1 ? "1 line" : `${page.lines} lines`,
+      };
     } finally {
       await handle.close();
     }
