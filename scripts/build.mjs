@@ -12,7 +12,7 @@ const tsc = path.join(
 );
 rmSync(path.join(root, "dist"), { recursive: true, force: true });
 execFileSync(process.execPath, [tsc, "-p", path.join(root, "tsconfig.build.json")], { stdio: "inherit" });
-for (const asset of ["agent/prompts", "environment/supervisor.sh"]) {
+for (const asset of ["agent/prompts", "environment/supervisor.sh", "environment/prelude.sh"]) {
   cpSync(path.join(root, "src", asset), path.join(root, "dist", asset), { recursive: true });
 }
 chmodSync(path.join(root, "dist", "cli", "main.js"), 0o755);

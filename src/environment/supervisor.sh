@@ -1,0 +1,128 @@
+#!/bin/sh
+# Runs one shell command so that its end is known whoever lives to see it. The worker starts this script detached and may
+# die at any moment; nothing here needs it. POSIX sh only: a Node process for each command would cost ten times as much.
+#
+#   supervisor.sh supervise <base> <output file> <directory> <time limit in ms> <output limit in bytes>
+#
+#   <base>.start    pid and start ticks of the supervisor; created exclusively, so exactly one party decides
+#   <base>.pid      the same of the command, which leads its own session and process group
+#   <base>.stopped  `time` or `size`: the supervisor is ending the command for this reason
+#   <base>.exit     exit code and the reason; appears whole, by rename, when nothing of the group is left
+mode=$1 base=$2 output=$3 directory=$4 limit_ms=$5 max_bytes=$6
+
+main() {
+  set -C
+  exec 3>"$base.start" || exit 1
+  set +C
+  # On a full disk nothing was started and the file must not say otherwise.
+  identity >&3 || { rm -f "$base.start"; exit 1; }
+  exec 3>&-
+  ulimit -c 0
+  watch &
+  watchdog=$!
+  # In the foreground, because a shell makes its background commands ignore SIGINT.
+  setsid sh "$0" command "$base" "$output" "$directory"
+  code=$?
+  reason=none
+  [ -e "$base.stopped" ] || kill "$watchdog"
+  wait "$watchdog"
+  if [ -e "$base.stopped" ]; then read -r reason <"$base.stopped"; else end_leftovers; fi
+  echo "$code $reason" >"$base.exit.new" && mv "$base.exit.new" "$base.exit"
+}
+
+command_itself() {
+  exec >>"$output" 2>&1
+  cd "$directory" || exit 1
+  identity >"$base.pid" || exit 1
+  # The tag finds what leaves the process group; the prelude reports failed stages of a pipeline.
+  PAWL_CALL=$base BASH_ENV=${0%/*}/prelude.sh
+  export PAWL_CALL BASH_ENV
+  exec bash --noprofile --norc "$base.sh"
+}
+
+# Pid and start time: together they name a process even after its pid was given to another.
+identity() {
+  read -r stat </proc/self/stat
+  set -- ${stat##*) }
+  shift 19
+  echo "$$ $1"
+}
+
+watch() {
+  # Waited for, because in a container nobody may collect orphans.
+  trap 'kill $!; wait $!; exit' TERM
+  now_cs
+  deadline=$((now + limit_ms / 10)) pause=25
+  while now_cs; [ "$now" -lt "$deadline" ]; do
+    [ "$pause" -le $((deadline - now)) ] || pause=$((deadline - now))
+    [ "$pause" -ge 10 ] || pause=10
+    sleep "$((pause / 100)).$((pause % 100 / 10))" &
+    wait $!
+    size=$(wc -c <"$output") || size=0
+    [ "$size" -le "$max_bytes" ] || stop size
+    pause=$((pause * 2)) && [ "$pause" -le 100 ] || pause=100
+  done
+  stop time
+}
+
+# Centiseconds of a clock that nobody sets.
+now_cs() {
+  read -r uptime rest </proc/uptime
+  now=${uptime%.*}${uptime#*.}
+}
+
+stop() {
+  trap '' TERM
+  echo "$1" >"$base.stopped"
+  end_group 20
+  # What left the group by setsid still carries the tag.
+  for file in $(grep -lzxF "PAWL_CALL=$base" /proc/[0-9]*/environ); do
+    pid=${file#/proc/}
+    kill -KILL "${pid%/environ}"
+  done
+  if [ "$1" = size ]; then
+    truncate -s "$max_bytes" "$output"
+    printf '\n[stopped: the output passed %s bytes]\n' "$max_bytes" >>"$output"
+  fi
+  exit
+}
+
+# The result does not wait for background processes: they get half a second, then they are ended and that is said.
+end_leftovers() {
+  group_empty_after 5 && return
+  printf '\n[processes left running in the background were ended with the command]\n' >>"$output"
+  end_group 5
+}
+
+end_group() {
+  read -r group rest <"$base.pid" || return
+  kill -TERM "-$group"
+  group_empty_after "$1" || kill -KILL "-$group"
+}
+
+# Waits up to $1 tenths of a second.
+group_empty_after() {
+  read -r group rest <"$base.pid" || return 0
+  tenths=$1
+  while group_lives; do
+    [ "$tenths" -gt 0 ] || return 1
+    tenths=$((tenths - 1))
+    sleep 0.1
+  done
+}
+
+# Whether the group has a member that is more than a zombie nobody collects.
+group_lives() {
+  kill -0 "-$group" || return 1
+  for file in /proc/[0-9]*/stat; do
+    read -r stat <"$file" || continue
+    set -- ${stat##*) }
+    [ "$3" = "$group" ] && [ "$1" != Z ] && return 0
+  done
+  return 1
+}
+
+case $mode in
+supervise) main ;;
+command) command_itself ;;
+esac

@@ -1,0 +1,170 @@
+import { mkdir, writeFile } from "node:fs/promises";
+import path from "node:path";
+import { LeaseLostError, messageOf, RecoverableError, TerminatingError } from "../errors.ts";
+import { storable } from "./clean-text.ts";
+import { describe } from "./parameters.ts";
+import type { Tool, ToolContext, ToolOutput } from "./tool.ts";
+import { truncate } from "./truncate.ts";
+
+export interface CallOptions {
+  tools: Tool[];
+  /** As the model wrote it. */
+  name: string;
+  /** JSON text as the model wrote it; it may not parse. */
+  argumentsText: string;
+  context: ToolContext;
+}
+
+/** What to do about a call that an earlier owner started: run it (again), or record the output. */
+export type Recovery =
+  | { kind: "run" }
+  | { kind: "done"; output: ToolOutput }
+  /** Nobody knows how it ended; the output tells the model so. */
+  | { kind: "unknown"; output: ToolOutput };
+
+/** How often arguments that were encoded as a JSON string are decoded. */
+const maxDecodings = 3;
+/** After an abort a tool has this long to come back by itself; commands need most of it to be ended. */
+const abortGraceMs = 5_000;
+
+/**
+ * Runs one call and answers it, whatever the model sent: wrong names, wrong arguments and failing tools become error
+ * results. Rejects only with TerminatingError, LeaseLostError or the reason of the context's signal.
+ */
+export async function executeCall(options: CallOptions): Promise<ToolOutput> {
+  const { context } = options;
+  try {
+    context.signal.throwIfAborted();
+    const { tool, input } = prepare(options);
+    const value = await withinAbort(tool.run(input, context), context.signal);
+    return await capped(toOutput(value), context);
+  } catch (thrown) {
+    return failure(thrown, context);
+  }
+}
+
+/** Answers a call that an earlier owner started at `startedEpoch`, by the tool's own knowledge or its class. Rejects as executeCall does. */
+export async function recoverCall(options: CallOptions & { startedEpoch: number }): Promise<Recovery> {
+  const { context, startedEpoch } = options;
+  try {
+    context.signal.throwIfAborted();
+    const { tool, input } = prepare(options);
+    if (tool.recover === undefined) {
+      return tool.class === "unsafe" ? unknown("its worker was ended while it ran") : { kind: "run" };
+    }
+    const recovered = await withinAbort(tool.recover(input, context, startedEpoch), context.signal);
+    if (recovered.kind === "not_started") return { kind: "run" };
+    if (recovered.kind === "unknown") return unknown(recovered.detail);
+    return { kind: "done", output: await capped(recovered.output, context) };
+  } catch (thrown) {
+    return { kind: "done", output: failure(thrown, context) };
+  }
+}
+
+/** The tool the model means: its exact name, after a `functions.` prefix and leaked template tokens are taken off. */
+export function findTool(tools: Tool[], name: string): Tool | undefined {
+  const cleaned = name
+    .trim()
+    .replace(/^functions\./, "")
+    .replace(/<\|.*$/s, "");
+  return tools.find((tool) => tool.name === name) ?? tools.find((tool) => tool.name === cleaned);
+}
+
+function prepare(options: CallOptions): { tool: Tool; input: unknown } {
+  const tool = findTool(options.tools, options.name);
+  if (tool === undefined) {
+    const names = options.tools.map((known) => known.name).join(", ");
+    throw new RecoverableError(
+      `there is no tool ${JSON.stringify(options.name)}; the tools are: ${names || "none"}`,
+    );
+  }
+  return { tool, input: tool.parse(parseArguments(options.argumentsText)) };
+}
+
+/** Only the whole is decoded more than once: a field that holds JSON text stays the text it is. */
+function parseArguments(text: string): unknown {
+  let value: unknown = text.trim() === "" ? {} : text;
+  for (let decodings = 0; typeof value === "string" && decodings < maxDecodings; decodings += 1) {
+    try {
+      value = JSON.parse(value);
+    } catch (error) {
+      throw new RecoverableError(
+        `the arguments must be a JSON object, got ${describe(text)} (${text.length} characters), which does not parse: ` +
+          `${messageOf(error)}. Send the call again with valid JSON`,
+      );
+    }
+  }
+  if (typeof value !== "object" || value === null || Array.isArray(value)) {
+    throw new RecoverableError(`the arguments must be a JSON object, got ${describe(value)}`);
+  }
+  return value;
+}
+
+/** The promise's outcome, or the abort's reason where the tool does not heed the signal. */
+async function withinAbort<Value>(work: Promise<Value>, signal: AbortSignal): Promise<Value> {
+  let timer: NodeJS.Timeout | undefined;
+  let onAbort = () => {};
+  const aborted = new Promise<never>((_resolve, reject) => {
+    onAbort = () => {
+      timer = setTimeout(() => reject(signal.reason), abortGraceMs);
+    };
+    if (signal.aborted) onAbort();
+    else signal.addEventListener("abort", onAbort, { once: true });
+  });
+  try {
+    return await Promise.race([work, aborted]);
+  } finally {
+    clearTimeout(timer);
+    signal.removeEventListener("abort", onAbort);
+  }
+}
+
+/** A user's tool is not bound by our types: whatever it returns becomes text. */
+function toOutput(value: unknown): ToolOutput {
+  if (typeof value === "string") return { content: value };
+  if (isOutput(value)) return value;
+  return { content: value === undefined ? "" : JSON.stringify(value, null, 2) };
+}
+
+function isOutput(value: unknown): value is ToolOutput {
+  return (
+    typeof value === "object" && value !== null && "content" in value && typeof value.content === "string"
+  );
+}
+
+/** Bounds a result before it is recorded; what is cut stays readable in the run's outputs. */
+async function capped(output: ToolOutput, context: ToolContext): Promise<ToolOutput> {
+  const content = storable(output.content);
+  if (content === "") return { ...output, content: "(no output)" };
+  const maxChars = context.maxResultChars;
+  if (content.length <= maxChars) return { ...output, content };
+  const file = path.join(context.outputs, `${context.callId}.txt`);
+  const hint = await mkdir(context.outputs, { recursive: true })
+    .then(() => writeFile(file, content))
+    .then(() => `the whole result is in ${file}`)
+    .catch((error: unknown) => `the whole could not be kept: ${messageOf(error)}`);
+  return { ...output, content: truncate(content, { maxChars, hint }) };
+}
+
+function failure(thrown: unknown, context: ToolContext): ToolOutput {
+  if (context.signal.aborted) throw context.signal.reason;
+  if (thrown instanceof LeaseLostError) throw thrown;
+  // By name too: a user's tool may come with its own copy of this package.
+  if (thrown instanceof Error && thrown.name === "TerminatingError") {
+    throw thrown instanceof TerminatingError
+      ? thrown
+      : new TerminatingError(thrown.message, { cause: thrown });
+  }
+  const content = truncate(storable(`Error: ${messageOf(thrown)}`), {
+    maxChars: context.maxResultChars,
+    hint: "the error is longer than a result may be",
+  });
+  return { content, isError: true, note: "error" };
+}
+
+function unknown(detail: string): Recovery {
+  const content =
+    `Error: this call was interrupted and its outcome is unknown: ${storable(detail)}. ` +
+    "Look at the state of things before you decide to repeat it";
+  return { kind: "unknown", output: { content, isError: true, note: "outcome unknown" } };
+}

@@ -1,0 +1,63 @@
+import { expect, test } from "vitest";
+import { z } from "zod";
+import { ConfigError } from "../../src/errors.ts";
+import { defineTool } from "../../src/tools/define.ts";
+
+const parameters = z.object({ city: z.string(), days: z.number().int().max(7).optional() });
+const weather = defineTool({ name: "weather", description: "", parameters, run: async ({ city }) => city });
+const plain = defineTool({
+  name: "query",
+  description: "",
+  parameters: {
+    type: "object",
+    properties: { sql: { type: "string" }, rows: { type: "integer", default: 10 }, mode: { enum: ["read"] } },
+    required: ["sql"],
+    additionalProperties: false,
+  },
+  run: async (input) => JSON.stringify(input),
+});
+
+test("a zod object becomes JSON Schema, and a tool is unsafe unless it says otherwise", () => {
+  expect(weather.class).toBe("unsafe");
+  expect(weather.parameters).toEqual({
+    type: "object",
+    properties: {
+      city: { type: "string" },
+      days: { type: "integer", maximum: 7, minimum: expect.any(Number) },
+    },
+    required: ["city"],
+  });
+});
+
+test("each bad field is named with what was expected and what was got", () => {
+  expect(() => weather.parse({ days: "two" })).toThrow(
+    /- city: expected string, got nothing\n- days: expected (int|number), got string "two"/,
+  );
+  expect(() => weather.parse({ city: "x", days: 9 })).toThrow(/days: .*<=7, got number 9/);
+  expect(() => plain.parse({ rows: "x", mode: "write", extra: 1 })).toThrow(
+    /sql: required, got nothing\n- extra: no such parameter\n- rows: must be integer, got string "x"\n- mode: .*\["read"\], got string "write"/,
+  );
+});
+
+test("null for an optional field counts as left out", () => {
+  expect(weather.parse({ city: "x", days: null })).toEqual({ city: "x" });
+  expect(plain.parse({ sql: "x", rows: null })).toEqual({ sql: "x", rows: 10 });
+  expect(() => weather.parse({ city: null })).toThrow(/city: expected string, got null/);
+});
+
+test("values are never coerced", () => {
+  expect(() => weather.parse({ city: 42 })).toThrow(/city: expected string, got number 42/);
+  expect(() => plain.parse({ sql: "x", rows: "5" })).toThrow(/rows/);
+});
+
+test.each(["", "two words", "a.b", "x".repeat(65)])("the name %j is refused", (name) => {
+  expect(() => defineTool({ name, description: "", parameters, run: async () => "" })).toThrow(ConfigError);
+});
+
+test("parameters that are no object schema are refused", () => {
+  const define = (wrong: Record<string, unknown>) =>
+    defineTool({ name: "x", description: "", parameters: wrong, run: async () => "" });
+  expect(() => define({ type: "string" })).toThrow(/"x".*type "object", got string "string"/);
+  expect(() => define({ type: "object", properties: { a: { type: "nonsense" } } })).toThrow(ConfigError);
+  expect(() => define({ _def: {} })).toThrow(/zod \(version 4\)/);
+});
