@@ -44,12 +44,15 @@ export function describeWithRedis(title: string, body: () => void): void {
   });
 }
 
-/** What to print after a run in which these tests were skipped. */
+/** What to print after a run in which these tests were skipped; nothing where they were only filtered out. */
 export function skippedNotice(skippedTitles: string[]): string {
+  if (skippedTitles.length === 0 || hasRedisServer()) return "";
   const lines = skippedTitles.map((title) => `  ${title}`);
   return [
+    "",
     `Skipped ${skippedTitles.length} tests, because redis-server is not installed; ${howToInstall}:`,
     ...lines,
+    "",
   ].join("\n");
 }
 
