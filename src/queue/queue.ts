@@ -6,7 +6,7 @@ export interface Hint {
 
 /** Carries hints from producers to workers. The database decides everything; a queue may lose all it holds. */
 export interface Queue {
-  /** Publishes hints; resolves when they are handed over. */
+  /** Resolves when the hints are handed over; rejects, within seconds, when they are not: they can be published again later. */
   publish(hints: Hint[]): Promise<void>;
   /** Resolves at the next hint, after `timeoutMs`, or on abort, whichever is first. Never rejects. */
   wait(timeoutMs: number, signal: AbortSignal): Promise<void>;

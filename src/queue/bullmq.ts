@@ -1,0 +1,179 @@
+import { randomUUID } from "node:crypto";
+import { setTimeout as sleep } from "node:timers/promises";
+import type { Job, Queue as JobQueue, Worker } from "bullmq";
+import { messageOf } from "../errors.ts";
+import type { Hint, Queue } from "./queue.ts";
+import { openRedis, type RedisConnection } from "./redis.ts";
+import { createWaiters, type Waiters } from "./waiters.ts";
+
+export interface BullmqQueueOptions {
+  /** `redis://[user:password@]host[:port][/db]`, or `rediss://` for TLS. */
+  url: string;
+  /** Namespace of the keys. Databases that share one Redis need one each, or they take each other's hints. */
+  prefix?: string;
+  /** No colon in it. */
+  name?: string;
+  /** True for a worker; a queue that only publishes opens one connection instead of three, and its `wait` times out. */
+  consume: boolean;
+  /** Hears of what an operator should know, once: an outage, an unsafe eviction policy, a refused command. */
+  onError?: (error: Error) => void;
+}
+
+/** A publish that takes longer rejects. */
+const publishTimeoutMs = 2_000;
+/** Hints sent in one round trip. */
+const hintsPerTrip = 1_000;
+/** `close` gives up on a clean end after this and drops the connections. */
+const closeTimeoutMs = 2_000;
+/** How long a fetch blocks on the server. It outlives a `wait` that ends earlier, by this at most. */
+const fetchBlockSeconds = 2;
+const fetchRetryMs = 1_000;
+/** A hint is held for milliseconds; one held this long belongs to a dead worker and goes to another. */
+const holdMs = 30_000;
+const workerSettings = {
+  autorun: false,
+  concurrency: 1,
+  drainDelay: fetchBlockSeconds,
+  lockDuration: holdMs,
+  stalledInterval: holdMs,
+  maxStalledCount: Number.MAX_SAFE_INTEGER,
+};
+
+/**
+ * The queue over Redis or Valkey. Resolves without waiting for the server: while it is away `publish` rejects
+ * within 2 s and `wait` times out; both work again by themselves once it is back, empty or not.
+ * Throws ConfigError when the URL is none of Redis.
+ */
+export async function bullmqQueue(options: BullmqQueueOptions): Promise<Queue> {
+  const { url, prefix = "pawl", name = "pawl-runs", consume, onError = () => {} } = options;
+  const bullmq = await import("bullmq");
+  const waiters = createWaiters();
+  const producer = await openRedis({ url, role: "producer", onError });
+  const settings = { prefix, skipVersionCheck: true };
+  const jobs = new bullmq.Queue(name, { ...settings, connection: producer.client, skipMetasUpdate: true });
+  // What the connection meets it reports itself, and commands reject to whoever gave them.
+  jobs.on("error", () => {});
+  // Its connections meet the same outages, so only the producer's tells of them.
+  const consumer = consume ? await openRedis({ url, role: "consumer", onError: () => {} }) : undefined;
+  const worker =
+    consumer &&
+    new bullmq.Worker(name, null, { ...settings, ...workerSettings, connection: consumer.client });
+  const fetcher = worker && createFetcher({ worker, waiters, report: producer.report });
+
+  async function publish(hints: Hint[]): Promise<void> {
+    for (let start = 0; start < hints.length; start += hintsPerTrip) {
+      await handOver(producer, jobs, hints.slice(start, start + hintsPerTrip));
+    }
+  }
+
+  function wait(timeoutMs: number, signal: AbortSignal): Promise<void> {
+    const woken = waiters.wait(timeoutMs, signal);
+    fetcher?.fetchWhileWaiting();
+    return woken;
+  }
+
+  async function close(): Promise<void> {
+    producer.markClosed();
+    waiters.wakeAll();
+    await atMost(closeTimeoutMs, Promise.allSettled([fetcher?.close(), jobs.close()]));
+    consumer?.disconnect();
+    producer.disconnect();
+  }
+
+  return { publish, wait, close };
+}
+
+/** Sends only over a connection that is ready: what waits in a client's memory could grow as long as Redis is away. */
+async function handOver(producer: RedisConnection, jobs: JobQueue, hints: Hint[]): Promise<void> {
+  const bound = new AbortController();
+  const timer = setTimeout(() => bound.abort(), publishTimeoutMs);
+  try {
+    await producer.whenReady(bound.signal);
+    await Promise.race([jobs.addBulk(hints.map(toJob)), rejectOnAbort(bound.signal)]);
+  } catch (error) {
+    // A connection that is up and silent is replaced, and with it goes what it was asked to send.
+    if (bound.signal.aborted) producer.reconnect();
+    const message = `Redis at ${producer.place} took no hints: ${messageOf(error)}; they can be published again`;
+    throw new Error(message, { cause: error });
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+function rejectOnAbort(signal: AbortSignal): Promise<never> {
+  return new Promise((_, reject) => {
+    signal.addEventListener("abort", () => reject(new Error(`no answer within ${publishTimeoutMs} ms`)));
+  });
+}
+
+/** The id makes hints of one generation one job; nothing but the hint is in it, and nothing of it is kept. */
+function toJob({ runId, generation }: Hint) {
+  const opts = {
+    jobId: `r-${runId}-${generation}`,
+    attempts: 1,
+    removeOnComplete: true,
+    removeOnFail: true,
+  };
+  return { name: "hint", data: { runId }, opts };
+}
+
+interface Fetcher {
+  fetchWhileWaiting(): void;
+  close(): Promise<void>;
+}
+
+/** Takes hints from Redis only while somebody waits for one, so that a worker that is full leaves them to others. */
+function createFetcher(parts: {
+  worker: Worker;
+  waiters: Waiters;
+  report: (error: unknown) => void;
+}): Fetcher {
+  const { worker, waiters, report } = parts;
+  const token = randomUUID();
+  let isFetching = false;
+  let isClosed = false;
+  worker.on("error", report);
+  // Looks after hints that a worker took and did not acknowledge because it died.
+  worker.startStalledCheckTimer().catch(report);
+
+  async function loop(): Promise<void> {
+    isFetching = true;
+    while (waiters.size > 0 && !isClosed) {
+      try {
+        const job = await worker.getNextJob(token);
+        if (job) await deliver(job);
+      } catch (error) {
+        report(error);
+        await sleep(fetchRetryMs, undefined, { ref: false });
+      }
+    }
+    isFetching = false;
+  }
+
+  /** Acknowledged at once, for what counts is the claim in the database. Nobody waits any more: back to the queue. */
+  async function deliver(job: Job): Promise<void> {
+    const settled = waiters.wakeOne() ? job.moveToCompleted(null, token, false) : job.moveToWait(token);
+    // Fails when Redis was flushed or the hint went to another worker meanwhile: a hint lost or doubled is harmless.
+    await settled.catch(() => {});
+  }
+
+  return {
+    fetchWhileWaiting: () => {
+      if (!isFetching && !isClosed) void loop();
+    },
+    close: () => {
+      isClosed = true;
+      return worker.close(true);
+    },
+  };
+}
+
+function atMost(timeoutMs: number, work: Promise<unknown>): Promise<void> {
+  return new Promise((resolve) => {
+    const timer = setTimeout(resolve, timeoutMs);
+    void work.finally(() => {
+      clearTimeout(timer);
+      resolve();
+    });
+  });
+}
