@@ -6,7 +6,7 @@ import type { ToolOutput } from "../tools/tool.ts";
 import type { Agent } from "./loop.ts";
 import type { PendingCall } from "./next-action.ts";
 import { preview } from "./preview.ts";
-import { decideRecovery, unknownOutcome } from "./recover.ts";
+import { unknownOutcome } from "./unknown-outcome.ts";
 
 /**
  * Answers the open calls in the order asked: read-only neighbours together, all others one at a time. Gives an outcome
@@ -64,22 +64,13 @@ async function answer(agent: Agent, call: PendingCall): Promise<Answer> {
     arguments: preview(call.argumentsText),
   });
   if (call.startedEpoch === null) return { output: await executeCall(input), state: "done" };
-  const tool = findTool(agent.tools, call.name);
-  const recovery = decideRecovery({ class: tool?.class ?? "unsafe", canLook: tool?.recover !== undefined });
-  const unknown = (detail: string | null): Answer => ({
-    output: {
-      content: unknownOutcome({ tool: call.name, startedAt: call.startedAt, detail }),
-      isError: true,
-      note: "interrupted",
-    },
-    state: "interrupted",
-  });
-  if (recovery === "unknown") return unknown(null);
-  if (recovery === "rerun") return { output: await executeCall(input), state: "done" };
   const found = await recoverCall({ ...input, startedEpoch: call.startedEpoch });
-  if (found.kind === "unknown") return unknown(found.detail);
   if (found.kind === "done") return { output: found.output, state: "done" };
-  // Nothing happened, and now it never will: this is the first try, under our epoch.
+  if (found.kind === "unknown") {
+    const content = unknownOutcome({ tool: call.name, startedAt: call.startedAt, detail: found.detail });
+    return { output: { content, isError: true, note: "interrupted, outcome unknown" }, state: "interrupted" };
+  }
+  // Harmless to repeat, or certain never to have begun: this is a first try under our epoch.
   agent.log.startCall(call);
   await agent.log.committed();
   return { output: await executeCall(input), state: "done" };

@@ -15,8 +15,8 @@ import { oneLine, paint, print, table } from "./output.ts";
 const pollMs = 20;
 /** The whole of it takes a few seconds; something is wrong if it takes longer than this. */
 const limitMs = 60_000;
-/** The worker is killed when this many runs are in the middle of a command. */
-const killAtRuns = 3;
+/** The worker is killed when this many runs are in the middle of a command of this step or a later one. */
+const killAt = { runs: 3, step: 4 };
 
 interface Demo {
   pawl: Pawl;
@@ -46,7 +46,7 @@ async function play(folder: string): Promise<boolean> {
     const demo = await setUp(pawl, folder);
     print(`${paint("bold", "1.")} a worker takes the ${demo.runs.length} tasks of the batch`);
     const first = startWorker(demo, env);
-    await follow(demo, () => countOpenCommands(demo, killAtRuns));
+    await follow(demo, () => areInCommand(demo));
     first.kill("SIGKILL");
     await first.catch(() => {});
     const kept = await Promise.all(demo.runs.map(async ({ id }) => (await pawl.getRun(id)).steps));
@@ -109,7 +109,7 @@ function describe(kind: string, data: Record<string, unknown>): string | undefin
   if (kind === "reply" && calls) {
     return calls
       .map(({ function: { name, arguments: input } }) =>
-        paint("cyan", oneLine(`→ ${name} ${Object.values(JSON.parse(input))[0]}`, 80)),
+        paint("cyan", oneLine(`→ ${name} ${readable(input)}`, 80)),
       )
       .join(" ");
   }
@@ -119,9 +119,16 @@ function describe(kind: string, data: Record<string, unknown>): string | undefin
   return undefined;
 }
 
-async function countOpenCommands({ pawl, runs }: Demo, wanted: number): Promise<boolean> {
+/** The command or path, without the mark that the demo's commands begin with. */
+function readable(input: string): string {
+  return String(Object.values(JSON.parse(input))[0]).replace(/^echo .*?; /, "");
+}
+
+async function areInCommand({ pawl, runs }: Demo): Promise<boolean> {
   const tails = await Promise.all(runs.map(({ id }) => pawl.store.loadTail(id, null)));
-  return tails.filter((tail) => tail.openCalls.some((call) => call.state === "started")).length >= wanted;
+  const isInside = (call: { state: string; step: number }) =>
+    call.state === "started" && call.step >= killAt.step;
+  return tails.filter((tail) => tail.openCalls.some(isInside)).length >= killAt.runs;
 }
 
 async function allEnded({ pawl, runs }: Demo): Promise<boolean> {

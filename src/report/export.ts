@@ -1,6 +1,6 @@
 import { applyMessage, emptyState, type Prompt } from "../agent/next-action.ts";
 import { nativeProtocol } from "../agent/protocols/native.ts";
-import { unknownOutcome } from "../agent/recover.ts";
+import { unknownOutcome } from "../agent/unknown-outcome.ts";
 import type { MessageRow, RunView } from "../db/read.ts";
 import type { Store } from "../db/store.ts";
 import type { ChatMessage } from "../model/model.ts";

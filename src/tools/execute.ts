@@ -19,8 +19,8 @@ export interface CallOptions {
 export type Recovery =
   | { kind: "run" }
   | { kind: "done"; output: ToolOutput }
-  /** Nobody knows how it ended; the output tells the model so. */
-  | { kind: "unknown"; output: ToolOutput };
+  /** Nobody knows how it ended. */
+  | { kind: "unknown"; detail: string };
 
 /** How often arguments that were encoded as a JSON string are decoded. */
 const maxDecodings = 3;
@@ -48,9 +48,12 @@ export async function recoverCall(options: CallOptions & { startedEpoch: number 
   const { context, startedEpoch } = options;
   try {
     context.signal.throwIfAborted();
+    // A tool that is gone since may have done anything.
+    if (findTool(options.tools, options.name) === undefined)
+      return unknown("The tool is no longer there to ask.");
     const { tool, input } = prepare(options);
     if (tool.recover === undefined) {
-      return tool.class === "unsafe" ? unknown("its worker was ended while it ran") : { kind: "run" };
+      return tool.class === "unsafe" ? unknown("Its worker was ended while it ran.") : { kind: "run" };
     }
     const recovered = await withinAbort(tool.recover(input, context, startedEpoch), context.signal);
     if (recovered.kind === "not_started") return { kind: "run" };
@@ -68,6 +71,10 @@ export function findTool(tools: Tool[], name: string): Tool | undefined {
     .replace(/^functions\./, "")
     .replace(/<\|.*$/s, "");
   return tools.find((tool) => tool.name === name) ?? tools.find((tool) => tool.name === cleaned);
+}
+
+function unknown(detail: string): Recovery {
+  return { kind: "unknown", detail: storable(detail) };
 }
 
 function prepare(options: CallOptions): { tool: Tool; input: unknown } {
@@ -160,11 +167,4 @@ function failure(thrown: unknown, context: ToolContext): ToolOutput {
     hint: "the error is longer than a result may be",
   });
   return { content, isError: true, note: "error" };
-}
-
-function unknown(detail: string): Recovery {
-  const content =
-    `Error: this call was interrupted and its outcome is unknown: ${storable(detail)}. ` +
-    "Look at the state of things before you decide to repeat it";
-  return { kind: "unknown", output: { content, isError: true, note: "outcome unknown" } };
 }

@@ -1,18 +1,3 @@
-import type { ToolClass } from "../tools/tool.ts";
-
-/**
- * What to do with a call that an earlier owner had started and nobody answered.
- * - `rerun`: running it again does no harm.
- * - `look`: the tool itself can find out what became of it.
- * - `unknown`: it may have happened; the model is told, and told to check before repeating it.
- */
-export type Recovery = "rerun" | "look" | "unknown";
-
-export function decideRecovery(call: { class: ToolClass; canLook: boolean }): Recovery {
-  if (call.canLook) return "look";
-  return call.class === "unsafe" ? "unknown" : "rerun";
-}
-
 /** The result of a call whose outcome nobody knows. */
 export function unknownOutcome(facts: {
   tool: string;
