@@ -78,6 +78,12 @@ test("a background process does not delay the result and is ended with a note", 
   expect(processesWith(seconds)).toEqual([]);
 });
 
+test("a background process that ignores TERM is ended too", async () => {
+  const seconds = uniqueSeconds();
+  await run(commandOf(`(trap '' TERM; sleep ${seconds}) & echo x`));
+  expect(processesWith(seconds)).toEqual([]);
+});
+
 test("no process of a finished command is left, the watchdog's included", async () => {
   const command = commandOf("true");
   await run(command);

@@ -135,7 +135,7 @@ describe("read_file", () => {
 
   test("binary, empty, missing and special files are told apart", async () => {
     const context = contextWith({ zero: "\0".repeat(100), empty: "", "src/a.ts": "" });
-    execFileSync("mkfifo", [path.join(context.workspace, "pipe")]);
+    execFileSync("bash", ["-c", "mkfifo pipe"], { cwd: context.workspace });
     const read = async (file: string) => (await callTool(context, "read_file", { path: file })).content;
     expect(await read("zero")).toContain("binary file of 100 bytes");
     expect(await read("empty")).toContain("is empty");
