@@ -97,7 +97,6 @@ async function initialise(sqlite: Database.Database, file: string, latest: numbe
         `expected a database of this pawl or an older one, got one written by a newer pawl at ${file}: update pawl`,
       );
     }
-    if (applied === 0) await retryBusy(() => sqlite.pragma("page_size = 8192"));
     await setPragmas(sqlite, file);
     await retryBusy(() => migrate(drizzle(sqlite), { migrationsFolder }));
   } finally {
