@@ -168,6 +168,8 @@ describe("recovery", () => {
     };
     const { workspace: cwd, env } = context;
     await context.environment.start({ ...files, script, cwd, env, timeoutMs: 10_000 });
+    // Who looks earlier than that takes the start file, and the command never runs.
+    await waitUntil(() => existsSync(`${files.base}.pid`), { timeoutMs: 3_000, what: "the command runs" });
     return files;
   }
 
