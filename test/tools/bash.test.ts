@@ -200,8 +200,8 @@ describe("recovery", () => {
     });
     process.kill(-Number.parseInt(readFileSync(`${files.base}.start`, "utf8"), 10), "SIGKILL");
     const recovery = await recoverBash(context, "x");
-    const content = expect.stringMatching(/outcome is unknown.*started at \d{4}-.*before/s);
-    expect(recovery).toMatchObject({ kind: "unknown", output: { isError: true, content } });
+    const content = expect.stringMatching(/started at \d{4}-.*before/s);
+    expect(recovery).toMatchObject({ kind: "unknown", detail: content });
     await expect(context.environment.find(files)).resolves.toMatchObject({ state: "lost" });
     expect(processesWith(files.base)).toEqual([]);
     rmSync(files.outputFile);
