@@ -30,10 +30,12 @@ export function buildWindow(state: RunState): ChatMessage[] {
 function pinnedTask(task: ChatMessage, summary: string | null): ChatMessage {
   if (summary === null) return task;
   const text = typeof task.content === "string" ? task.content : JSON.stringify(task.content);
-  return {
-    role: "user",
-    content: `${text}\n\n--- Record of the work done so far on this task (earlier messages were left out; go on from here) ---\n${summary}`,
-  };
+  return { role: "user", content: `${text}${recordText(summary)}` };
+}
+
+/** What follows the task once messages were left out. */
+export function recordText(summary: string): string {
+  return `\n\n--- Record of the work done so far on this task (earlier messages were left out; go on from here) ---\n${summary}`;
 }
 
 /** Our estimate of what the window takes, in tokens. */
