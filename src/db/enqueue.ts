@@ -7,7 +7,7 @@ import { batches, runs } from "./schema.ts";
 import type { StoreContext } from "./store.ts";
 
 /** Batch of all tasks that name none. */
-export const defaultBatch = "b0";
+const defaultBatch = "b0";
 
 const { placeholder } = sql;
 
@@ -110,7 +110,7 @@ export function enqueueVerbs(context: StoreContext) {
   };
 }
 
-export function hashSpec(spec: TaskSpec): string {
+function hashSpec(spec: TaskSpec): string {
   const sorted = Object.fromEntries(Object.entries(spec).sort(([a], [b]) => (a < b ? -1 : 1)));
   return createHash("sha256").update(JSON.stringify(sorted)).digest("hex");
 }
