@@ -1,7 +1,7 @@
 import type { Logger, LogLevel } from "../log.ts";
 
 /** How a progress line is written: plain, or coloured for a terminal. */
-export interface Palette {
+interface Palette {
   dim(text: string): string;
   strong(text: string): string;
   command(text: string): string;
