@@ -1,4 +1,4 @@
-import { and, asc, desc, eq, gt, like, lte, max, or, type SQL, sql } from "drizzle-orm";
+import { and, asc, desc, eq, gt, isNull, like, lte, max, or, type SQL, sql } from "drizzle-orm";
 import { ConfigError } from "../errors.ts";
 import type { Status } from "../outcome.ts";
 import {
@@ -248,6 +248,23 @@ export function readVerbs({ sqlite, db }: StoreContext) {
           ),
         )
         .all();
+    },
+
+    /** Whether some run that has not ended (or this one) has no model: its task names none, and it has not begun. */
+    async hasRunWithoutModel(runId?: string): Promise<boolean> {
+      const isOpen = sql`status IN ('queued', 'running', 'waiting') AND model IS NULL`;
+      const ofRun = runId === undefined ? undefined : eq(runs.id, runId);
+      return db.select({ id: runs.id }).from(runs).where(and(isOpen, ofRun)).limit(1).get() !== undefined;
+    },
+
+    /** The run that has a lane, or is the first in line for it. */
+    async getLaneHolder(lane: string) {
+      return db
+        .select({ id: runs.id, status: runs.status, waitKind: runs.waitKind })
+        .from(runs)
+        .where(and(eq(runs.lane, lane), sql`ready = 1`, isNull(runs.finishedAt)))
+        .limit(1)
+        .get();
     },
 
     /** Whether a drain must go on: runs queued or running, or waiting for a time before `wakeBefore`. */

@@ -1,6 +1,7 @@
 import { and, asc, eq, isNotNull, lte, sql } from "drizzle-orm";
 import { ConfigError } from "../errors.ts";
 import { isTerminal, type Status } from "../outcome.ts";
+import type { TaskSpec } from "../producer/task.ts";
 import type { Hint } from "../queue/queue.ts";
 import { recordEvent } from "./events.ts";
 import { laneVerbs } from "./lanes.ts";
@@ -16,6 +17,9 @@ export interface Steered {
   status: Status;
   changed: boolean;
 }
+
+/** What a new attempt does differently. */
+export type RetryChanges = Partial<Pick<TaskSpec, "maxSteps" | "timeLimitMs" | "model">>;
 
 /** The verbs of people and of the reconciler: they need no claim. */
 export function steerVerbs(context: StoreContext) {
@@ -105,8 +109,12 @@ export function steerVerbs(context: StoreContext) {
       });
     },
 
-    /** Makes a new run of a finished run's task; the old one is superseded and keeps its outcome. Gives the new id. */
-    retry(id: string): Promise<string> {
+    /**
+     * Makes a new run of a finished run's task, with these changes; the old one is superseded and keeps its outcome. Model
+     * and endpoint are fixed anew, as they may be what failed. The key still stands for the task as it was enqueued.
+     * Gives the new id.
+     */
+    retry(id: string, changes: RetryChanges = {}): Promise<string> {
       return write(() => {
         const run = load(id);
         if (!isTerminal(run.status) || run.superseded) {
@@ -117,6 +125,8 @@ export function steerVerbs(context: StoreContext) {
         }
         db.update(runs).set({ superseded: 1 }).where(eq(runs.id, id)).run();
         const newRun = newId();
+        const { fixed: _fixed, ...task } = JSON.parse(run.spec) as TaskSpec;
+        const spec = { ...task, ...changes };
         db.insert(runs)
           .values({
             id: newRun,
@@ -125,11 +135,11 @@ export function steerVerbs(context: StoreContext) {
             attempt: run.attempt + 1,
             origin: "retry",
             originRunId: id,
-            spec: run.spec,
+            spec: JSON.stringify(spec),
             specHash: run.specHash,
             repo: run.repo,
             lane: run.lane,
-            model: run.model,
+            model: spec.model,
             priority: run.priority,
             ready: lanes.enter(run.lane, run.priority),
             createdAt: now(),
