@@ -60,7 +60,7 @@ function describeEvent(event: string, facts: Facts, form: Form): string | undefi
       if (Number(facts.step) > 0) return `${strong("goes on")} after step ${facts.step}`;
       return form.manyRuns ? strong("begins") : undefined;
     case "run.started":
-      return [`${dim("works in")} ${facts.workspace}`, ...notesOf(facts, form)].join("\n");
+      return `${dim("works in")} ${facts.workspace}${describeNotes(facts, form)}`;
     case "run.finished":
       return describeEnd(facts, form);
     case "run.waiting":
@@ -107,18 +107,21 @@ function describeThought({ reasoning, thought, calls }: Facts, { palette: { dim,
     .replace(/^ {2}/, "");
 }
 
-function describeEnd(facts: Facts, { palette: { dim, good, bad }, manyRuns }: Form): string | undefined {
-  const notes = notesOf(facts, { palette: { dim } });
-  if (!manyRuns) return notes.length > 0 ? notes.join("\n").trimStart() : undefined;
+function describeEnd(facts: Facts, form: Form): string | undefined {
+  const { dim, good, bad } = form.palette;
+  const notes = describeNotes(facts, form);
+  // Who shows one run says itself how it ended.
+  if (!form.manyRuns) return notes.trimStart() || undefined;
   const files =
     facts.changedFiles === null ? "" : dim(` · ${counted(Number(facts.changedFiles), "file")} changed`);
   const status = facts.status === "succeeded" ? good("succeeded") : bad(String(facts.status));
   const error = facts.error ? `: ${flat(facts.error)}` : "";
-  return [`${status} (${facts.reason})${files}${error}`, ...notes].join("\n");
+  return `${status} (${facts.reason})${files}${error}${notes}`;
 }
 
-function notesOf({ notes }: Facts, { palette: { dim } }: { palette: Pick<Palette, "dim"> }): string[] {
-  return Array.isArray(notes) ? notes.map((note) => `  ${dim("note:")} ${flat(note)}`) : [];
+function describeNotes({ notes }: Facts, { palette, manyRuns }: Form): string {
+  const texts = Array.isArray(notes) ? notes.map((note) => `${palette.dim("note:")} ${flat(note)}`) : [];
+  return texts.map((text) => (manyRuns ? `; ${text}` : `\n  ${text}`)).join("");
 }
 
 /** What a worker does beside its runs. */
