@@ -1,4 +1,4 @@
-import { and, asc, desc, eq, gt, like, type SQL } from "drizzle-orm";
+import { and, asc, desc, eq, gt, isNull, like, type SQL, sql } from "drizzle-orm";
 import { ConfigError } from "../errors.ts";
 import type { Status } from "../outcome.ts";
 import { requireBatch } from "./batches.ts";
@@ -146,6 +146,21 @@ export function readVerbs({ sqlite, db, read }: StoreContext) {
       const ofRun = options.runId === undefined ? undefined : eq(events.runId, options.runId);
       const after = and(ofRun, gt(events.id, options.afterId ?? 0));
       return read(() => db.select().from(events).where(after).orderBy(asc(events.id)).all());
+    },
+
+    /** Whether some run that has not ended (or this one) has no model: its task names none, and it has not begun. */
+    hasRunWithoutModel(runId?: string): Promise<boolean> {
+      const isOpen = sql`status IN ('queued', 'running', 'waiting') AND model IS NULL`;
+      const ofRun = runId === undefined ? undefined : eq(runs.id, runId);
+      const find = () => db.select({ id: runs.id }).from(runs).where(and(isOpen, ofRun)).limit(1).get();
+      return read(() => find() !== undefined);
+    },
+
+    /** The run that has a lane, or is the first in line for it. */
+    getLaneHolder(lane: string) {
+      const holds = and(eq(runs.lane, lane), sql`ready = 1`, isNull(runs.finishedAt));
+      const columns = { id: runs.id, status: runs.status, waitKind: runs.waitKind };
+      return read(() => db.select(columns).from(runs).where(holds).limit(1).get());
     },
   };
 }

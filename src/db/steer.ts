@@ -1,7 +1,7 @@
 import { and, asc, eq, isNotNull, lte, sql } from "drizzle-orm";
 import { ConfigError } from "../errors.ts";
 import { isTerminal, type Status } from "../outcome.ts";
-import { specSchema } from "../producer/task.ts";
+import { specSchema, type TaskSpec } from "../producer/task.ts";
 import type { Hint } from "../queue/queue.ts";
 import { cancelRun } from "./cancel.ts";
 import type { RunRow } from "./claim.ts";
@@ -19,6 +19,9 @@ export interface Steered {
   status: Status;
   changed: boolean;
 }
+
+/** What a new attempt does differently. */
+export type RetryChanges = Partial<Pick<TaskSpec, "maxSteps" | "timeLimitMs" | "model">>;
 
 /** The verbs of people and of the reconciler: they need no claim. */
 export function steerVerbs(context: StoreContext) {
@@ -99,8 +102,12 @@ export function steerVerbs(context: StoreContext) {
       });
     },
 
-    /** Makes a new run of a finished run's task; the old one is superseded and keeps its outcome. Gives the new id. */
-    retry(id: string): Promise<string> {
+    /**
+     * Makes a new run of a finished run's task, with these changes; the old one is superseded and keeps its outcome. Model
+     * and endpoint are fixed anew, as they may be what failed. The key still stands for the task as it was enqueued.
+     * Gives the new id.
+     */
+    retry(id: string, changes: RetryChanges = {}): Promise<string> {
       return write(() => {
         const run = load(id);
         if (!isTerminal(run.status) || run.superseded) {
@@ -111,7 +118,8 @@ export function steerVerbs(context: StoreContext) {
         }
         db.update(runs).set({ superseded: 1 }).where(eq(runs.id, id)).run();
         // What the old run's owner settled is not part of the task: the new attempt takes today's configuration.
-        const { fixed, ...spec } = specSchema.parse(JSON.parse(run.spec));
+        const { fixed, ...task } = specSchema.parse(JSON.parse(run.spec));
+        const spec = { ...task, ...changes };
         const newRun = newId();
         db.insert(runs)
           .values({
