@@ -1,6 +1,6 @@
+import { RunAborted } from "../abort.ts";
 import { TerminatingError } from "../errors.ts";
 import { failpoint } from "../failpoint.ts";
-import { type Outcome, outcomeOf } from "../outcome.ts";
 import { executeCall, findTool, recoverCall } from "../tools/execute.ts";
 import type { ToolOutput } from "../tools/tool.ts";
 import type { Agent } from "./loop.ts";
@@ -9,22 +9,35 @@ import { preview } from "./preview.ts";
 import { unknownOutcome } from "./unknown-outcome.ts";
 
 /**
- * Answers the open calls in the order asked: read-only neighbours together, all others one at a time. Gives an outcome
- * where a tool ended the run.
+ * Answers the open calls in the order asked: read-only neighbours together, all others one at a time. Where a tool ends
+ * the run, the log says so and the calls behind it are not run.
  */
-export async function act(agent: Agent, calls: PendingCall[]): Promise<Outcome | undefined> {
+export async function act(agent: Agent, calls: PendingCall[]): Promise<void> {
   for (const group of groupCalls(agent, calls)) {
-    if (agent.signal.aborted || agent.isStopping()) return undefined;
+    if (agent.signal.aborted || agent.isStopping() || agent.log.state.ending !== null) return;
     for (const call of group) if (needsStartRow(agent, call)) agent.log.startCall(call);
     await agent.log.committed();
     failpoint("reply.committed");
     if (group.some((call) => needsStartRow(agent, call))) failpoint("call.started");
     const settled = await Promise.allSettled(group.map((call) => timedAnswer(agent, call)));
     failpoint("call.finished");
-    const ended = recordResults(agent, group, settled);
-    if (ended) return ended;
+    recordResults(agent, group, settled);
   }
-  return undefined;
+}
+
+/** Before a run ends early: commands that an earlier owner left running are ended, and their calls answered. */
+export async function endStarted(agent: Agent): Promise<void> {
+  for (const call of agent.log.state.pending.filter(({ startedEpoch }) => startedEpoch !== null)) {
+    const answered = await timedAnswer(agent, call).catch((error: unknown): Answer & { ms: number } => {
+      if (!(error instanceof RunAborted) || !error.endsRun) throw error;
+      return {
+        output: { content: `[not run: ${error.message}]`, isError: true },
+        state: "interrupted",
+        ms: 0,
+      };
+    });
+    recordResults(agent, [call], [{ status: "fulfilled", value: answered }]);
+  }
 }
 
 function groupCalls(agent: Agent, calls: PendingCall[]): PendingCall[][] {
@@ -81,15 +94,14 @@ function recordResults(
   agent: Agent,
   group: PendingCall[],
   settled: PromiseSettledResult<Answer & { ms: number }>[],
-): Outcome | undefined {
-  let ended: Outcome | undefined;
+): void {
   for (const [index, call] of group.entries()) {
     const result = settled[index];
     if (result?.status === "rejected") {
       if (!(result.reason instanceof TerminatingError)) throw result.reason;
       const { message } = result.reason;
-      ended ??= outcomeOf("ended_by_tool", { error: message });
-      agent.log.appendResult(call, { content: message, isError: true, note: "ended the run", state: "done" });
+      const ended = { content: message, isError: true, note: "ended the run", state: "done" as const };
+      agent.log.appendResult(call, { ...ended, endsRun: true });
     } else if (result) {
       const { output, state, ms } = result.value;
       const note = output.note ?? null;
@@ -110,5 +122,4 @@ function recordResults(
       agent.logger.debug("tool.observed", { call: facts.call, observation: output.content });
     }
   }
-  return ended;
 }

@@ -3,7 +3,7 @@ import type { Logger } from "../log.ts";
 import type { Model } from "../model/model.ts";
 import { type Outcome, outcomeOf, type WaitKind } from "../outcome.ts";
 import type { Tool, ToolContext } from "../tools/tool.ts";
-import { act } from "./act.ts";
+import { act, endStarted } from "./act.ts";
 import { nextAction } from "./next-action.ts";
 import type { Protocol } from "./protocols/protocol.ts";
 import type { RunLog } from "./run-log.ts";
@@ -47,11 +47,9 @@ export async function runAgent(agent: Agent): Promise<Ended> {
         if (failed) return { outcome: failed };
         break;
       }
-      case "act": {
-        const ended = await act(agent, action.calls);
-        if (ended) return { outcome: ended };
+      case "act":
+        await act(agent, action.calls);
         break;
-      }
       case "tell":
         agent.log.appendNote(action.text);
         break;
@@ -85,6 +83,7 @@ async function checkStop(agent: Agent): Promise<Ended | undefined> {
     return { wait: { kind: "paused", note: "paused by request", wakeAt: null } };
   }
   if (kind === "shutdown" || kind === "lease_lost") throw signal.reason;
+  await endStarted(agent);
   await log.committed();
   return { outcome: stopOutcome(kind) };
 }

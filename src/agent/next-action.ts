@@ -57,6 +57,8 @@ export interface RunState {
   badReplies: number;
   answer: string | null;
   refusal: string | null;
+  /** What a tool said when it ended the run. */
+  ending: string | null;
 }
 
 export type Action =
@@ -82,6 +84,7 @@ export function emptyState(): RunState {
     badReplies: 0,
     answer: null,
     refusal: null,
+    ending: null,
   };
 }
 
@@ -89,6 +92,8 @@ export function emptyState(): RunState {
 export function nextAction(state: RunState, limits: { maxSteps: number }): Action {
   if (state.refusal !== null)
     return { kind: "finish", outcome: outcomeOf("refused", { error: state.refusal }) };
+  if (state.ending !== null)
+    return { kind: "finish", outcome: outcomeOf("ended_by_tool", { error: state.ending }) };
   if (state.pending.length > 0) return { kind: "act", calls: state.pending };
   if (state.answer !== null)
     return { kind: "finish", outcome: outcomeOf("finished", { result: state.answer }) };
@@ -130,7 +135,7 @@ export function applyMessage(
     }
     case "result":
       state.pending = state.pending.filter((call) => call.ordinal !== row.ordinal);
-      state.entries.push({ ...entry, message: JSON.parse(row.body) as ChatMessage });
+      state.entries.push({ ...entry, message: applyResult(state, row.body) });
       return;
     case "note":
       state.problem = null;
@@ -185,6 +190,13 @@ function applyReply(
     message,
     state.pending.map((call) => call.wireId),
   );
+}
+
+/** A result that ended the run says so in a member of its own, which is not sent. */
+function applyResult(state: RunState, body: string): ChatMessage {
+  const { ends_run: ending, ...message } = JSON.parse(body) as ChatMessage & { ends_run?: string };
+  state.ending ??= ending ?? null;
+  return message;
 }
 
 const noUsage = { promptTokens: null, completionTokens: null, cachedTokens: null, reasoningTokens: null };

@@ -132,14 +132,15 @@ export function openRunLog({ store, claim, protocol, activeMs }: RunLogOptions) 
 
     appendResult(
       call: PendingCall,
-      result: { content: string; isError: boolean; note: string | null; state: CallState },
+      result: { content: string; isError: boolean; note: string | null; state: CallState; endsRun?: boolean },
     ): void {
       const body = protocol.renderResult({
         wireId: call.wireId,
         content: result.content,
         isError: result.isError,
       });
-      const message = { ...next("result", call.step, body), ordinal: call.ordinal };
+      const ending = result.endsRun ? { ends_run: result.content } : {};
+      const message = { ...next("result", call.step, { ...body, ...ending }), ordinal: call.ordinal };
       write(
         store.appendResult(claim, message, { state: result.state, note: result.note, activeMs: activeMs() }),
       );

@@ -1,32 +1,63 @@
-import { eq, sql } from "drizzle-orm";
+import { and, eq, sql } from "drizzle-orm";
+import type { Status } from "../outcome.ts";
 import { recordEvent } from "./events.ts";
 import { laneVerbs } from "./lanes.ts";
-import { runs } from "./schema.ts";
+import { calls, runs } from "./schema.ts";
 import type { StoreContext } from "./store.ts";
 
 const nothing = JSON.stringify({ result: null, error: null, changedFiles: null });
 
-/** Returns the function that ends a run that has no owner as cancelled, inside the caller's transaction. */
-export function cancelRun(context: StoreContext): (run: { id: string; lane: string | null }) => void {
+/**
+ * Returns the function that cancels a run that has no owner, inside the caller's transaction. It ends at once, unless an
+ * earlier owner may have left a command running: then it is queued, for the next worker to end both. Gives the status.
+ */
+export function cancelRun(context: StoreContext): (run: { id: string; lane: string | null }) => Status {
   const { db, now } = context;
+  const { placeholder } = sql;
   const record = recordEvent(context);
   const lanes = laneVerbs(context);
+  const findStarted = db
+    .select({ step: calls.step })
+    .from(calls)
+    .where(
+      and(
+        eq(calls.runId, placeholder("id")),
+        sql`state IN ('planned', 'asked', 'started')`,
+        eq(calls.state, "started"),
+      ),
+    )
+    .limit(1)
+    .prepare();
+  const noWait = { waitKind: null, waitNote: null, wakeAt: null };
+  const hand = db
+    .update(runs)
+    .set({
+      ...noWait,
+      status: "queued",
+      cancelAt: sql`coalesce(${runs.cancelAt}, ${placeholder("now")})`,
+      generation: sql`${runs.generation} + 1`,
+    })
+    .where(eq(runs.id, placeholder("id")))
+    .prepare();
   const end = db
     .update(runs)
     .set({
+      ...noWait,
       status: "cancelled",
       reason: "cancelled",
       outcome: nothing,
-      finishedAt: sql`${sql.placeholder("now")}`,
-      waitKind: null,
-      waitNote: null,
-      wakeAt: null,
+      finishedAt: sql`${placeholder("now")}`,
     })
-    .where(eq(runs.id, sql.placeholder("id")))
+    .where(eq(runs.id, placeholder("id")))
     .prepare();
   return ({ id, lane }) => {
+    if (findStarted.get({ id })) {
+      hand.run({ id, now: now() });
+      return "queued";
+    }
     end.run({ id, now: now() });
     lanes.leave(lane);
     record({ kind: "finished", runId: id, data: { status: "cancelled", reason: "cancelled" } });
+    return "cancelled";
   };
 }

@@ -64,8 +64,8 @@ export function steerVerbs(context: StoreContext) {
           db.update(runs).set({ cancelAt: now() }).where(eq(runs.id, id)).run();
           return { id, status: run.status, changed: true };
         }
-        cancel(run);
-        return { id, status: "cancelled", changed: true };
+        if (run.cancelAt !== null) return { id, status: run.status, changed: false };
+        return { id, status: cancel(run), changed: true };
       });
     },
 

@@ -47,7 +47,6 @@ export async function executeCall(options: CallOptions): Promise<ToolOutput> {
 export async function recoverCall(options: CallOptions & { startedEpoch: number }): Promise<Recovery> {
   const { context, startedEpoch } = options;
   try {
-    context.signal.throwIfAborted();
     // A tool that is gone since may have done anything.
     if (findTool(options.tools, options.name) === undefined)
       return unknown("The tool is no longer there to ask.");

@@ -102,7 +102,9 @@ async function work(
   input: Work & { controller: AbortController },
 ): Promise<{ end: Ended; workspace: Workspace | null }> {
   const { resources, row, claim, controller } = input;
-  if (row.cancelAt !== null) return { end: { outcome: outcomeOf("cancelled") }, workspace: null };
+  if (row.cancelAt !== null && row.promptHash === null) {
+    return { end: { outcome: outcomeOf("cancelled") }, workspace: null };
+  }
   const spec = specSchema.parse(JSON.parse(row.spec));
   const binding = await bindOrWait(resources, spec);
   if ("wait" in binding) return { end: binding, workspace: null };
@@ -132,6 +134,8 @@ async function work(
     workspace: workspace.path,
     notes: workspace.notes,
   });
+  // Claimed to be ended: what an earlier owner left running is ended with it.
+  if (row.cancelAt !== null) controller.abort(new RunAborted("cancel"));
   return { end: await runAgent(agent), workspace };
 }
 

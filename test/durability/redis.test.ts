@@ -1,0 +1,68 @@
+import { expect, test } from "vitest";
+import { expectSoundLogs } from "../helpers/invariants.ts";
+import { describeWithRedis, sparePort, startRedis } from "../helpers/redis.ts";
+import { createScenario, markOf, type Scenario, type Story } from "../helpers/scenario.ts";
+import { waitUntil } from "../helpers/wait-until.ts";
+
+const story: Story = (_key, done, run) =>
+  done < 3 ? { toolCalls: [run(done + 1, "sleep 0.4")] } : { content: "all done" };
+
+async function redisScenario(url: string): Promise<Scenario> {
+  return createScenario(story, { env: { PAWL_QUEUE: url } });
+}
+
+function expectEachOnce(scenario: Scenario, keys: string[]): void {
+  const expected = keys.flatMap((key) => [1, 2, 3].map((n) => markOf(key, n)));
+  expect(scenario.effects().toSorted()).toEqual(expected.toSorted());
+  const database = scenario.database();
+  expect(database.prepare("SELECT DISTINCT status FROM runs").all()).toEqual([{ status: "succeeded" }]);
+  expectSoundLogs(database);
+}
+
+const keys = ["a", "b", "c", "d", "e", "f", "g", "h"];
+
+describeWithRedis("delivery by Redis", () => {
+  test("two workers share a batch, and a killed one's runs go on within seconds", async () => {
+    const redis = await startRedis();
+    const scenario = await redisScenario(redis.url);
+    await scenario.enqueue(keys);
+    const doomed = scenario.worker({ args: ["--drain", "--concurrency", "3"] });
+    const other = scenario.worker({ args: ["--drain", "--concurrency", "3"] });
+    await waitUntil(() => scenario.effects().length >= 6, { timeoutMs: 20_000, what: "both work" });
+    doomed.child.kill("SIGKILL");
+    const killedAt = Date.now();
+    await doomed.ended();
+    expect((await other.ended()).code).toBe(0);
+    const lost = scenario.database().prepare("SELECT at FROM events WHERE kind = 'owner_lost'").all() as {
+      at: number;
+    }[];
+    expect(lost.length).toBeGreaterThan(0);
+    expect(Math.max(...lost.map(({ at }) => at)) - killedAt).toBeLessThan(2000);
+    expectEachOnce(scenario, keys);
+  });
+
+  test("FLUSHALL and a restart with nothing in it lose no run and abort none", async () => {
+    const redis = await startRedis();
+    const scenario = await redisScenario(redis.url);
+    await scenario.enqueue(keys);
+    const worker = scenario.worker({ args: ["--drain", "--concurrency", "2"] });
+    await waitUntil(() => scenario.effects().length >= 2, { timeoutMs: 20_000, what: "it works" });
+    await redis.flush();
+    await waitUntil(() => scenario.effects().length >= 10, { timeoutMs: 20_000, what: "it works on" });
+    await redis.stop();
+    await redis.start({ empty: true });
+    expect((await worker.ended(60_000)).code).toBe(0);
+    expectEachOnce(scenario, keys);
+    const epochs = scenario.database().prepare("SELECT DISTINCT epoch FROM runs").all();
+    expect(epochs, "no healthy run was taken away").toEqual([{ epoch: 1 }]);
+  });
+
+  test("without Redis at the start tasks are enqueued and done all the same, and it is said", async () => {
+    const scenario = await redisScenario(`redis://127.0.0.1:${await sparePort()}`);
+    await scenario.enqueue(["a", "b"]);
+    const worker = scenario.worker();
+    expect((await worker.ended()).code).toBe(0);
+    expect(worker.stderr()).toContain("cannot be reached");
+    expectEachOnce(scenario, ["a", "b"]);
+  });
+});

@@ -1,0 +1,71 @@
+import { expect, test } from "vitest";
+import { expectSoundLogs } from "../helpers/invariants.ts";
+import { createScenario, markOf, type Story } from "../helpers/scenario.ts";
+import { waitUntil } from "../helpers/wait-until.ts";
+
+const twoCommands: Story = (_key, done, run) =>
+  done < 2 ? { toolCalls: [run(done + 1, done === 0 ? "sleep 1" : "true")] } : { content: "all done" };
+const oneCommand: Story = (_key, done, run) => (done < 1 ? { toolCalls: [run(1)] } : { content: "all done" });
+
+test("a killed worker's runs go on within 2 s of another worker being alive", async () => {
+  const scenario = await createScenario(twoCommands);
+  await scenario.enqueue(["a", "b", "c"]);
+  const idle = scenario.worker({ args: ["--drain", "--concurrency", "1"] });
+  const doomed = scenario.worker({ args: ["--concurrency", "3"] });
+  await waitUntil(() => scenario.effects().length >= 3, { timeoutMs: 20_000, what: "all three run" });
+  doomed.child.kill("SIGKILL");
+  await doomed.ended();
+  const killedAt = Date.now();
+  await idle.ended();
+  const database = scenario.database();
+  const taken = database.prepare("SELECT at FROM events WHERE kind = 'owner_lost'").all() as { at: number }[];
+  expect(taken.length).toBeGreaterThan(0);
+  expect(Math.max(...taken.map(({ at }) => at)) - killedAt).toBeLessThan(2000);
+  expect(scenario.effects().toSorted()).toEqual(
+    ["a", "b", "c"].flatMap((key) => [markOf(key, 1), markOf(key, 2)]),
+  );
+  expectSoundLogs(database);
+});
+
+test("a new task is picked up within 200 ms by an idle worker in another process", async () => {
+  const scenario = await createScenario(oneCommand);
+  await scenario.enqueue(["first"]);
+  const worker = scenario.worker({ args: [] });
+  const database = () => scenario.database();
+  const ended = (key: string) =>
+    waitUntil(
+      () =>
+        (database().prepare("SELECT status FROM runs WHERE key = ?").get(key) as { status: string })
+          .status === "succeeded",
+      { timeoutMs: 20_000, what: `${key} ends` },
+    );
+  await ended("first");
+  for (const key of ["b", "c", "d", "e", "f"]) {
+    await scenario.enqueue([key]);
+    await ended(key);
+  }
+  const waits = database()
+    .prepare("SELECT started_at - created_at AS ms FROM runs WHERE key <> 'first' ORDER BY ms")
+    .all() as { ms: number }[];
+  expect(waits[2]?.ms, "the median of five").toBeLessThan(200);
+  worker.child.kill("SIGTERM");
+  await worker.ended();
+});
+
+test("several processes at once on one database: every run is done exactly once", async () => {
+  const scenario = await createScenario(oneCommand);
+  const keys = Array.from({ length: 24 }, (_, index) => `r${index}`);
+  await scenario.enqueue(keys);
+  const workers = [1, 2, 3].map(() => scenario.worker({ args: ["--drain", "--concurrency", "4"] }));
+  for (const worker of workers) expect((await worker.ended(60_000)).code).toBe(0);
+  expect(scenario.effects().toSorted()).toEqual(keys.map((key) => markOf(key, 1)).toSorted());
+  const database = scenario.database();
+  expect(database.prepare("SELECT DISTINCT status, epoch FROM runs").all()).toEqual([
+    { status: "succeeded", epoch: 1 },
+  ]);
+  const owners = database
+    .prepare("SELECT count(DISTINCT worker_id) AS n FROM events WHERE kind = 'claimed'")
+    .get() as { n: number };
+  expect(owners.n, "the work was shared").toBeGreaterThan(1);
+  expectSoundLogs(database);
+});
