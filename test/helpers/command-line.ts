@@ -15,7 +15,13 @@ export interface Finished {
   code: number | undefined;
 }
 
-export type PawlProcess = ResultPromise<{ reject: false; extendEnv: false }>;
+export type PawlProcess = ResultPromise<{
+  cwd: string;
+  env: Record<string, string>;
+  extendEnv: false;
+  reject: false;
+  timeout: number;
+}>;
 
 /** A user's folder with a home of its own, and `pawl` as that user runs it: nothing of this process's environment. */
 export interface CommandLine {
@@ -37,7 +43,7 @@ export function commandLine(
   const root = temporaryFolder(Object.fromEntries(inProject));
   const folder = path.join(root, "project");
   mkdirSync(folder, { recursive: true });
-  const env = {
+  const env: Record<string, string> = {
     PATH: process.env.PATH ?? "",
     HOME: path.join(root, "home"),
     TMPDIR: root,
