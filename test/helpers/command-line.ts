@@ -1,7 +1,7 @@
 import { mkdirSync } from "node:fs";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
-import { execa, type ResultPromise } from "execa";
+import { execa } from "execa";
 import { onTestFinished } from "vitest";
 import { temporaryFolder } from "./temporary-folder.ts";
 
@@ -15,13 +15,7 @@ export interface Finished {
   code: number | undefined;
 }
 
-export type PawlProcess = ResultPromise<{
-  cwd: string;
-  env: Record<string, string>;
-  extendEnv: false;
-  reject: false;
-  timeout: number;
-}>;
+export type PawlProcess = ReturnType<typeof spawnPawl>;
 
 /** A user's folder with a home of its own, and `pawl` as that user runs it: nothing of this process's environment. */
 export interface CommandLine {
@@ -51,13 +45,7 @@ export function commandLine(
   };
 
   function start(words: string[], { env: more = {} }: { env?: Record<string, string> } = {}): PawlProcess {
-    const child = execa(process.execPath, [mainFile, ...words], {
-      cwd: folder,
-      env: { ...env, ...more },
-      extendEnv: false,
-      reject: false,
-      timeout: limitMs,
-    });
+    const child = spawnPawl(words, { cwd: folder, env: { ...env, ...more } });
     onTestFinished(() => void child.kill("SIGKILL"));
     return child;
   }
@@ -86,4 +74,14 @@ export function commandLine(
         .map((line) => JSON.parse(line) as Record<string, unknown>);
     },
   };
+}
+
+function spawnPawl(words: string[], { cwd, env }: { cwd: string; env: Record<string, string> }) {
+  return execa(process.execPath, [mainFile, ...words], {
+    cwd,
+    env,
+    extendEnv: false,
+    reject: false,
+    timeout: limitMs,
+  });
 }
