@@ -16,7 +16,6 @@ export const failpoints = [
   "command.started",
   "command.finished",
   "call.finished",
-  "result.committed",
   "summary.answered",
   "compaction.committed",
   "finish.prepared",

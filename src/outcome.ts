@@ -4,8 +4,7 @@ export type Status = (typeof statuses)[number];
 export type TerminalStatus = "succeeded" | "failed" | "cancelled";
 
 /** Why a waiting run waits, and so what wakes it. */
-export const waitKinds = ["approval", "input", "paused", "quota", "auth", "timer", "dependency"] as const;
-export type WaitKind = (typeof waitKinds)[number];
+export type WaitKind = "approval" | "input" | "paused" | "quota" | "auth" | "timer" | "dependency";
 
 /** Every way a run can end, by class. */
 export const reasonClasses = {

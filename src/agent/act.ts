@@ -17,7 +17,8 @@ export async function act(agent: Agent, calls: PendingCall[]): Promise<Outcome |
     if (agent.signal.aborted || agent.isStopping()) return undefined;
     for (const call of group) if (needsStartRow(agent, call)) agent.log.startCall(call);
     await agent.log.committed();
-    failpoint("call.started");
+    failpoint("reply.committed");
+    if (group.some((call) => needsStartRow(agent, call))) failpoint("call.started");
     const settled = await Promise.allSettled(group.map((call) => timedAnswer(agent, call)));
     failpoint("call.finished");
     const ended = recordResults(agent, group, settled);

@@ -5,6 +5,7 @@ import os from "node:os";
 import path from "node:path";
 import { ConfigError, messageOf } from "../errors.ts";
 import type { DataPaths } from "../paths.ts";
+import { requirePlatform } from "../platform.ts";
 import { readVariables } from "./variables.ts";
 
 const folderName = ".pawl";
@@ -12,11 +13,12 @@ const privateMode = 0o700;
 
 /**
  * Where pawl keeps its data: `PAWL_HOME`, else the nearest `.pawl` folder upward, else `./.pawl`. Looks only and makes
- * nothing; `hasData` says whether there is anything yet.
+ * nothing; `hasData` says whether there is anything yet. Everything begins here, so on Windows this throws ConfigError.
  *
  * A `.pawl` in a parent folder counts only if it is the user's own: its owner decides what runs.
  */
 export function resolveDataPaths(options: { cwd: string; env: NodeJS.ProcessEnv }): DataPaths {
+  requirePlatform(process.platform);
   const variables = readVariables(options);
   const home = variables.get("PAWL_HOME")?.value;
   if (home !== undefined) {

@@ -4,6 +4,7 @@ import { mkdir, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
+import { canSupervise } from "../platform.ts";
 import {
   getSize,
   readLeader,
@@ -33,11 +34,14 @@ const killPhases = [
 ] as const;
 
 /** Runs commands on this machine, each under its own supervisor process. Needs Linux: /proc, setsid and bash. */
-export function localEnvironment(): Environment {
+export function localEnvironment(platform: NodeJS.Platform = process.platform): Environment {
   const children = new Map<string, ChildProcess>();
   return {
     name: "local",
-    start: (command) => start(command, children),
+    async start(command) {
+      if (!canSupervise(platform)) throw new Error(`shell commands need Linux, this is ${platform}`);
+      await start(command, children);
+    },
     wait: (files, signal) => wait({ files, signal, children }),
     kill,
     find,

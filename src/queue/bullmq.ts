@@ -91,7 +91,7 @@ async function handOver(producer: RedisConnection, jobs: JobQueue, hints: Hint[]
     await producer.whenReady(bound.signal);
     await Promise.race([jobs.addBulk(hints.map(toJob)), rejectOnAbort(bound.signal)]);
   } catch (error) {
-    // A connection that is up and silent is replaced, and with it goes what it was asked to send.
+    // A connection that is up and silent is replaced; until the new one is up, nothing is sent.
     if (bound.signal.aborted) producer.reconnect();
     const message = `Redis at ${producer.place} took no hints: ${messageOf(error)}; they can be published again`;
     throw new Error(message, { cause: error });
@@ -143,6 +143,7 @@ function createFetcher(parts: {
         const job = await worker.getNextJob(token);
         if (job) await deliver(job);
       } catch (error) {
+        // A hint that could not be acknowledged comes again or is lost; both are harmless.
         report(error);
         await sleep(fetchRetryMs, undefined, { ref: false });
       }
@@ -152,9 +153,8 @@ function createFetcher(parts: {
 
   /** Acknowledged at once, for what counts is the claim in the database. Nobody waits any more: back to the queue. */
   async function deliver(job: Job): Promise<void> {
-    const settled = waiters.wakeOne() ? job.moveToCompleted(null, token, false) : job.moveToWait(token);
-    // Fails when Redis was flushed or the hint went to another worker meanwhile: a hint lost or doubled is harmless.
-    await settled.catch(() => {});
+    if (waiters.wakeOne()) await job.moveToCompleted(null, token, false);
+    else await job.moveToWait(token);
   }
 
   return {

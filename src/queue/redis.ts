@@ -6,10 +6,11 @@ export interface RedisConnection {
   client: Redis;
   /** Host and port, without the password: safe to show. */
   place: string;
+  /** Rejects when the connection is not up before the abort. */
   whenReady(signal: AbortSignal): Promise<void>;
   /** Reports an error that the server answered with; a repetition and errors of an outage are left out. */
   report(error: unknown): void;
-  /** Drops the connection and what is under way on it, and connects again. */
+  /** Drops a connection that is up and connects again. */
   reconnect(): void;
   /** From here on nothing is reported. */
   markClosed(): void;
@@ -31,7 +32,7 @@ export async function openRedis(options: {
   const { url, role, onError } = options;
   const place = placeOf(url);
   const { Redis } = await import("ioredis");
-  const client = new Redis(url, role === "producer" ? producerSettings : consumerSettings);
+  const client = new Redis(url, settings);
   const waiters = createWaiters();
   let isClosed = false;
   let isOut = false;
@@ -79,7 +80,8 @@ export async function openRedis(options: {
     whenReady: async (signal) => {
       if (client.status !== "ready" && !isClosed) await waiters.wait(Number.POSITIVE_INFINITY, signal);
       if (isClosed) throw new Error("the queue is closed");
-      if (client.status !== "ready") throw new Error(`not connected (${problem ?? "no answer"})`);
+      if (client.status !== "ready" || signal.aborted)
+        throw new Error(`not connected (${problem ?? "no answer"})`);
     },
     reconnect: () => {
       if (client.status === "ready") client.disconnect(true);
@@ -95,20 +97,14 @@ export async function openRedis(options: {
   };
 }
 
-const commonSettings: RedisOptions = {
+const settings: RedisOptions = {
   connectTimeout: connectTimeoutMs,
   disconnectTimeout: disconnectTimeoutMs,
   keepAlive: keepAliveMs,
+  // A command that an outage interrupts is sent again after it, which BullMQ asks for.
+  maxRetriesPerRequest: null,
   retryStrategy: (times) => Math.min(times * 100, longestRetryMs),
 };
-/** Fails at once what a lost connection was asked, so that the caller knows. */
-const producerSettings: RedisOptions = {
-  ...commonSettings,
-  enableOfflineQueue: false,
-  maxRetriesPerRequest: 0,
-};
-/** BullMQ's fetches outlast an outage. */
-const consumerSettings: RedisOptions = { ...commonSettings, maxRetriesPerRequest: null };
 
 function placeOf(url: string): string {
   const parsed = URL.canParse(url) ? new URL(url) : undefined;

@@ -2,7 +2,7 @@ import type { Logger, LogLevel } from "../log.ts";
 import { counted, duration, flat, printable } from "./text.ts";
 
 /** How a progress line is written: plain, or coloured for a terminal. */
-export interface Palette {
+interface Palette {
   dim(text: string): string;
   strong(text: string): string;
   command(text: string): string;

@@ -4,6 +4,7 @@ import { z } from "zod";
 import { RunAborted } from "../abort.ts";
 import type { Command, CommandResult } from "../environment/environment.ts";
 import { RecoverableError } from "../errors.ts";
+import { failpoint } from "../failpoint.ts";
 import { readOutput } from "./command-output.ts";
 import { describeResult } from "./command-result.ts";
 import { defineTool } from "./define.ts";
@@ -44,7 +45,9 @@ export const bashTool = defineTool({
       env: context.env,
       timeoutMs: limitMs,
     });
+    failpoint("command.started");
     const output = await finish(files, context, limitMs);
+    failpoint("command.finished");
     return prepared.warning === ""
       ? output
       : { ...output, content: `${prepared.warning}\n${output.content}` };

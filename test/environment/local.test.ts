@@ -194,6 +194,8 @@ async function startInWorker(command: Command) {
   const args = ["--import", "jiti/register", fixture, JSON.stringify(command)];
   const worker = spawn(process.execPath, args, { stdio: ["ignore", "pipe", "inherit"] });
   await once(worker.stdout, "data");
+  // Who looks earlier than that takes the start file, and the command never runs.
+  await waitUntil(() => existsSync(`${command.base}.pid`), { timeoutMs: 3_000, what: "the command runs" });
   worker.kill("SIGKILL");
   await once(worker, "exit");
 }

@@ -83,7 +83,7 @@ describeWithRedis("the BullMQ queue", () => {
 
   test("a hint published before anybody waits reaches the next to wait", async () => {
     const producer = await openQueue({ url: redis.url, consume: false });
-    await producer.publish([hint(1)]);
+    expect(await timed(producer.publish([hint(1)]))).toBeLessThan(1_000);
     const worker = await openQueue({ url: redis.url });
     expect(await timed(worker.wait(longMs, never))).toBeLessThan(2_000);
   });
@@ -125,9 +125,23 @@ describeWithRedis("the BullMQ queue", () => {
     await full.wait(50, never);
     const idle = await openQueue({ url: redis.url });
     await full.publish([hint(1)]);
-    await idle.wait(longMs, never);
+    expect(await timed(idle.wait(longMs, never))).toBeLessThan(3_000);
     await full.publish([hint(2)]);
     expect(await timed(idle.wait(longMs, never))).toBeLessThan(3_000);
+  });
+
+  test("a worker that does not wait asks Redis for nothing", async () => {
+    const worker = await openQueue({ url: redis.url });
+    await worker.wait(100, never);
+    await waitUntil(
+      async () => String(await redis.command("INFO", "clients")).includes("blocked_clients:0"),
+      {
+        timeoutMs: 4_000,
+        what: "its fetch has ended",
+      },
+    );
+    await worker.publish([hint(1)]);
+    expect(await redis.command("LLEN", "pawl:pawl-runs:wait")).toBe(1);
   });
 
   test("a hint that arrives between two waits ends the second at once", async () => {
@@ -182,6 +196,7 @@ describeWithRedis("the BullMQ queue", () => {
       await redis.kill();
       const ms = await timed(expect(worker.publish([hint(1)])).rejects.toThrow("took no hints"));
       expect(ms).toBeLessThan(3_000);
+      await expect(worker.publish([hint(1)])).rejects.toThrow("ECONNREFUSED");
       await redis.start({ empty });
       await publishAgain(worker, 2);
       await wait;
@@ -192,17 +207,30 @@ describeWithRedis("the BullMQ queue", () => {
     },
   );
 
-  test("a server that is frozen makes publish reject in time, and works when it wakes", async () => {
+  test("a server that is frozen makes publish reject in time, is reported, and works when it wakes", async () => {
     const worker = await openQueue({ url: redis.url });
     await connect(worker, redis);
     redis.freeze();
     const ms = await timed(expect(worker.publish([hint(1)])).rejects.toThrow(/no answer within 2000 ms/));
     expect(ms).toBeLessThan(3_000);
     expect(await timed(worker.wait(100, never))).toBeLessThan(1_000);
+    await waitUntil(() => errors.length > 0, { timeoutMs: longMs, what: "the outage is reported" });
     redis.thaw();
     const wait = worker.wait(longMs, never);
     await publishAgain(worker, 2);
     await wait;
+    expect(errors).toEqual([expect.stringContaining("cannot be reached")]);
+  });
+
+  test("a hint whose record was lost holds up no other", async () => {
+    const worker = await openQueue({ url: redis.url });
+    await connect(worker, redis);
+    await redis.command("LPUSH", "pawl:pawl-runs:wait", "r-lost-1");
+    await redis.command("ZADD", "pawl:pawl-runs:marker", 0, "0");
+    await worker.wait(longMs, never);
+    await worker.publish([hint(1)]);
+    expect(await timed(worker.wait(longMs, never))).toBeLessThan(500);
+    expect(errors).toEqual([]);
   });
 
   test("an eviction policy that may drop hints is reported", async () => {
@@ -269,7 +297,7 @@ describeWithRedis("the BullMQ queue", () => {
     redis.thaw();
   });
 
-  test("Redis that starts after the queue is found", async () => {
+  test("Redis that starts after the queue is found, and its next outage is reported again", async () => {
     await redis.kill();
     const queue = await openQueue({ url: redis.url });
     const wait = queue.wait(longMs, never);
@@ -277,6 +305,8 @@ describeWithRedis("the BullMQ queue", () => {
     await publishAgain(queue, 1);
     await wait;
     expect(errors).toEqual([expect.stringContaining("cannot be reached")]);
+    await redis.kill();
+    await waitUntil(() => errors.length > 1, { timeoutMs: longMs, what: "the second outage is reported" });
   });
 });
 

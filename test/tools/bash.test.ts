@@ -168,6 +168,8 @@ describe("recovery", () => {
     };
     const { workspace: cwd, env } = context;
     await context.environment.start({ ...files, script, cwd, env, timeoutMs: 10_000 });
+    // Who looks earlier than that takes the start file, and the command never runs.
+    await waitUntil(() => existsSync(`${files.base}.pid`), { timeoutMs: 3_000, what: "the command runs" });
     return files;
   }
 
@@ -198,8 +200,8 @@ describe("recovery", () => {
     });
     process.kill(-Number.parseInt(readFileSync(`${files.base}.start`, "utf8"), 10), "SIGKILL");
     const recovery = await recoverBash(context, "x");
-    const content = expect.stringMatching(/outcome is unknown.*started at \d{4}-.*before/s);
-    expect(recovery).toMatchObject({ kind: "unknown", output: { isError: true, content } });
+    const content = expect.stringMatching(/started at \d{4}-.*before/s);
+    expect(recovery).toMatchObject({ kind: "unknown", detail: content });
     await expect(context.environment.find(files)).resolves.toMatchObject({ state: "lost" });
     expect(processesWith(files.base)).toEqual([]);
     rmSync(files.outputFile);

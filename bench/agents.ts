@@ -1,0 +1,137 @@
+import { type Agent, runAgent } from "../src/agent/loop.ts";
+import { nativeProtocol } from "../src/agent/protocols/native.ts";
+import { openRunLog } from "../src/agent/run-log.ts";
+import type { RunRow } from "../src/db/claim.ts";
+import type { Store } from "../src/db/store.ts";
+import { localEnvironment } from "../src/environment/local.ts";
+import { silentLogger } from "../src/log.ts";
+import type { Model, ModelReply } from "../src/model/model.ts";
+import { defaultBaseUrl, profileOf } from "../src/model/profiles.ts";
+import { defineTool } from "../src/tools/define.ts";
+
+const leaseMs = 600_000;
+const usage = { promptTokens: null, completionTokens: null, cachedTokens: null, reasoningTokens: null };
+
+/** A tool that does nothing: what remains is the loop and the store. */
+const noop = defineTool({
+  name: "noop",
+  description: "Does nothing.",
+  parameters: { type: "object", properties: { text: { type: "string" } } },
+  class: "pure",
+  run: async () => "done",
+});
+
+/** Calls the tool `steps` times, `payload` in each call, then ends. A request without tools wants a summary. */
+function steppingModel(steps: number, payload: string): Model {
+  const input = JSON.stringify({ text: payload });
+  let answered = 0;
+  return {
+    async ask(request): Promise<ModelReply> {
+      if (!request.tools) return reply({ content: "## Done\nsteps\n## State\nfine" }, "stop");
+      answered += 1;
+      if (answered > steps) return reply({ content: "end" }, "stop");
+      const call = { id: `call_${answered}`, type: "function", function: { name: "noop", arguments: input } };
+      return reply({ content: null, tool_calls: [call] }, "tool_calls");
+    },
+  };
+}
+
+function reply(message: Omit<ModelReply["message"], "role">, finishReason: string): ModelReply {
+  return { message: { role: "assistant", ...message }, finishReason, usage, responseId: null };
+}
+
+export interface Load {
+  steps: number;
+  payload?: string;
+  /** Bounds the window; small enough, and it never holds more than about twenty steps. */
+  contextTokens: number;
+  /** Told after each model request. */
+  onRequest?: (step: number) => void;
+}
+
+/** Enqueues and claims `count` runs. */
+export async function claimRuns(store: Store, count: number): Promise<RunRow[]> {
+  const spec = {
+    version: 1 as const,
+    prompt: "step",
+    repo: null,
+    ref: null,
+    dir: null,
+    maxSteps: 1_000_000,
+    timeLimitMs: null,
+    model: null,
+    tools: null,
+    systemPrompt: null,
+  };
+  await store.enqueue(Array.from({ length: count }, () => ({ spec, key: null, batch: null, priority: 0 })));
+  const identity = { host: "bench", bootId: null, pidNamespace: null, pid: process.pid, startTicks: null };
+  const workerId = await store.registerWorker(identity, { version: "bench", leaseMs });
+  const rows: RunRow[] = [];
+  for (let n = 0; n < count; n += 1) {
+    const row = await store.claim(workerId);
+    if (row) rows.push(row);
+  }
+  return rows;
+}
+
+/** Takes a claimed run through the real loop to its end. */
+export async function runThrough(store: Store, row: RunRow, load: Load): Promise<void> {
+  const claim = { runId: row.id, workerId: row.ownerId ?? "", epoch: row.epoch };
+  const protocol = nativeProtocol(profileOf(defaultBaseUrl));
+  const log = openRunLog({ store, claim, protocol, activeMs: () => 0 });
+  const prompt = {
+    system: "You are measured.",
+    tools: [{ name: noop.name, description: noop.description, parameters: noop.parameters }],
+  };
+  const hash = await store.begin(claim, {
+    prompt: JSON.stringify(prompt),
+    spec: row.spec,
+    model: "scripted",
+    baseCommit: null,
+    baseTree: null,
+  });
+  log.start(prompt, hash, "step");
+  const model = steppingModel(load.steps, load.payload ?? "");
+  const agent: Agent = {
+    log,
+    model: {
+      ask: (request, signal) => {
+        load.onRequest?.(log.state.steps);
+        return model.ask(request, signal);
+      },
+    },
+    protocol,
+    tools: [noop],
+    logger: silentLogger,
+    modelName: "scripted",
+    maxSteps: 1_000_000,
+    budgetTokens: load.contextTokens,
+    maxOutputTokens: 1000,
+    signal: new AbortController().signal,
+    isStopping: () => false,
+    contextOf: ({ step, ordinal }) => ({
+      runId: row.id,
+      callId: `${step}.${ordinal}`,
+      epoch: row.epoch,
+      key: "",
+      workspace: "",
+      outputs: "",
+      calls: "",
+      environment: localEnvironment(),
+      env: {},
+      commandTimeoutMs: 1000,
+      maxResultChars: 50_000,
+      signal: new AbortController().signal,
+    }),
+  };
+  const ended = await runAgent(agent);
+  if (!("outcome" in ended)) throw new Error("the run did not end");
+  await store.finish(claim, {
+    ...ended.outcome,
+    activeMs: 0,
+    tree: null,
+    headCommit: null,
+    branch: null,
+    changedFiles: null,
+  });
+}
