@@ -103,7 +103,7 @@ export function describeFence(open: StoreFactory): void {
         ...["markPublished", "registerWorker", "renewLease", "loadWorkers", "removeWorker", "dataVersion"],
         ...["getRun", "findRun", "loadRuns", "loadTail", "loadMessages", "getBlob", "loadCalls"],
         ...["loadModelCalls", "loadCompactions", "loadSnapshots", "loadEvents", "countRuns", "countOwned"],
-        ...["loadAsked", "hasWork", "now", "close"],
+        ...["loadAsked", "hasWork", "hasRunWithoutModel", "getLaneHolder", "now", "close"],
       ];
       expect(Object.keys(store).toSorted()).toEqual([...unfenced, ...Object.keys(fencedVerbs)].toSorted());
     });
