@@ -31,7 +31,8 @@ export {
   scriptedModel,
 } from "./model/scripted.ts";
 export type { Outcome, Reason, ReasonClass, Status, WaitKind } from "./outcome.ts";
-export { openPawl, type Pawl, type PawlOptions, type TaskInput } from "./pawl.ts";
+export { openPawl, type Pawl, type PawlOptions } from "./pawl.ts";
+export type { TaskInput } from "./producer/new-task.ts";
 export type { EnqueueResult } from "./producer/task.ts";
 export type { Phase, RunReport } from "./report/run-view.ts";
 export type { StatusReport } from "./report/status.ts";

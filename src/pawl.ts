@@ -12,7 +12,7 @@ import type { Model } from "./model/model.ts";
 import { defaultBaseUrl, profileOf } from "./model/profiles.ts";
 import { retrying } from "./model/retry.ts";
 import type { DataPaths } from "./paths.ts";
-import { tasksFromFlags } from "./producer/new-task.ts";
+import { type TaskInput, tasksFromInputs } from "./producer/new-task.ts";
 import type { EnqueueResult, NewTask, TaskSpec } from "./producer/task.ts";
 import { embeddedQueue } from "./queue/embedded.ts";
 import type { Queue } from "./queue/queue.ts";
@@ -44,29 +44,12 @@ export interface PawlOptions {
   logger?: Logger;
 }
 
-/** A task as a program gives it: the fields of a line of a task file. */
-export interface TaskInput {
-  prompt: string;
-  repo?: string;
-  ref?: string;
-  dir?: string;
-  key?: string;
-  batch?: string;
-  priority?: number;
-  maxSteps?: number;
-  timeLimitMs?: number;
-  model?: string;
-  tools?: string[];
-  /** Path of a file. */
-  systemPrompt?: string;
-}
-
 /** An open data directory with the verbs of producers, workers and lookers-on. */
 export interface Pawl {
   config: Config;
   paths: DataPaths;
   store: Store;
-  /** Adds tasks, all or none. */
+  /** Adds tasks, all or none. Throws ConfigError for a task with fields that are unknown or wrong. */
   enqueue(tasks: TaskInput | TaskInput[]): Promise<EnqueueResult[]>;
   enqueueParsed(tasks: NewTask[]): Promise<EnqueueResult[]>;
   /**
@@ -128,8 +111,8 @@ export async function openPawl(options: PawlOptions = {}): Promise<Pawl> {
     enqueueParsed,
     requireRunnable,
     enqueue(tasks) {
-      const list = Array.isArray(tasks) ? tasks : [tasks];
-      return enqueueParsed(list.map((task) => newTask(task, cwd, config)));
+      const inputs = Array.isArray(tasks) ? tasks : [tasks];
+      return enqueueParsed(tasksFromInputs({ inputs, cwd, defaults: taskDefaults(config) }));
     },
     async startWorker({ concurrency = config.concurrency, drain = false, only } = {}) {
       await requireModel(only);
@@ -163,17 +146,6 @@ export async function openPawl(options: PawlOptions = {}): Promise<Pawl> {
       await store.close();
     },
   };
-}
-
-function newTask({ batch = undefined, ...flags }: TaskInput, cwd: string, config: Config): NewTask {
-  const [task] = tasksFromFlags({
-    flags: { ...flags },
-    cwd,
-    batch: batch ?? null,
-    defaults: taskDefaults(config),
-  });
-  if (!task) throw new Error("a task gives one task");
-  return task;
 }
 
 /** What the configuration says for tasks that do not say it themselves. */

@@ -1,4 +1,5 @@
-import { openPawl, type PawlOptions, type TaskInput } from "./pawl.ts";
+import { openPawl, type PawlOptions } from "./pawl.ts";
+import type { TaskInput } from "./producer/new-task.ts";
 import type { RunReport } from "./report/run-view.ts";
 
 /**

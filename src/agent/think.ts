@@ -23,8 +23,10 @@ export async function think(agent: Agent): Promise<Outcome | undefined> {
   const n = log.plan("step", agent.modelName);
   await log.committed();
   failpoint("plan.committed");
-  if (log.asked().cancelAt !== null) {
-    log.failModelCall(n, "not sent: the run was cancelled");
+  const { cancelAt, pauseAt } = log.asked();
+  if (cancelAt !== null || pauseAt !== null) {
+    // The loop sees to it before the next step.
+    log.failModelCall(n, `not sent: the run was ${cancelAt === null ? "paused" : "cancelled"}`);
     return undefined;
   }
   agent.logger.info("step.started", {

@@ -8,6 +8,7 @@ import { fieldFlags, fieldsFromFlags } from "../producer/fields.ts";
 import { tasksFromFlags } from "../producer/new-task.ts";
 import type { EnqueueResult, NewTask } from "../producer/task.ts";
 import { parseTaskFile, taskFileFormat } from "../producer/task-file.ts";
+import { counted } from "../report/text.ts";
 import { note, print, printJson } from "./output.ts";
 
 type Options = Record<string, unknown> & { file?: string; batch?: string; dryRun?: boolean; json?: boolean };
@@ -83,9 +84,10 @@ async function fromFile(
     throw new ConfigError("expected one --repo at the most with --file, got several: give each row its repo");
   const { repo: _repos, ...flags } = pickFields(options);
   const given = { ...flags, ...(prompt !== undefined && { prompt }), ...(repos && { repo: repos[0] }) };
+  const format = file === "-" ? "jsonl" : taskFileFormat(file);
   return parseTaskFile({
     content: await readContent(file),
-    format: file === "-" ? "jsonl" : taskFileFormat(file),
+    format,
     name: file === "-" ? "standard input" : file,
     baseDir: file === "-" ? cwd : path.dirname(path.resolve(file)),
     batch,
@@ -120,5 +122,5 @@ function showTasks(tasks: NewTask[], json: boolean): void {
         `${task.key ?? "(no key)"}  ${task.spec.repo ?? task.spec.dir ?? "(empty folder)"}  ${task.spec.prompt.split("\n")[0]}`,
       );
   }
-  note(`${tasks.length} tasks would be enqueued; nothing was`);
+  note(`${counted(tasks.length, "task")} would be enqueued; nothing was`);
 }

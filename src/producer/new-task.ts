@@ -1,7 +1,24 @@
 import { readFileSync, statSync } from "node:fs";
 import { ConfigError } from "../errors.ts";
-import { fieldsFromFlags, resolvePaths, type TaskFields } from "./fields.ts";
+import { checkTaskFields, fieldsFromFlags, resolvePaths, type TaskFields } from "./fields.ts";
 import { defaultMaxSteps, type NewTask } from "./task.ts";
+
+/** A task as a program gives it: the fields of a line of a task file. */
+export interface TaskInput {
+  prompt: string;
+  repo?: string;
+  ref?: string;
+  dir?: string;
+  key?: string;
+  batch?: string;
+  priority?: number;
+  maxSteps?: number;
+  timeLimitMs?: number;
+  model?: string;
+  tools?: string[];
+  /** Path of a file. */
+  systemPrompt?: string;
+}
 
 /** Reads what tasks name, each path once however many tasks name it. */
 export interface TaskFiles {
@@ -35,6 +52,26 @@ export function tasksFromFlags(options: {
     const created = createTask({ fields: task, baseDir: cwd, batch, files });
     if ("task" in created) return created.task;
     throw new ConfigError(created.problems.join("; "));
+  });
+}
+
+/** The tasks that a program gives. Throws ConfigError that names what is wrong, and in which of several tasks. */
+export function tasksFromInputs(options: {
+  inputs: TaskInput[];
+  cwd: string;
+  defaults: TaskFields;
+}): NewTask[] {
+  const { inputs, cwd, defaults } = options;
+  const files = createTaskFiles();
+  return inputs.map(({ batch = null, ...input }, index) => {
+    const checked = checkTaskFields(input);
+    const created =
+      "problems" in checked
+        ? { problems: checked.problems.map(({ name, message }) => `${name}: ${message}`) }
+        : createTask({ fields: { ...defaults, ...checked.data }, baseDir: cwd, batch, files });
+    if ("task" in created) return created.task;
+    const which = inputs.length > 1 ? `task ${index + 1}: ` : "";
+    throw new ConfigError(`${which}${created.problems.join("; ")}`);
   });
 }
 

@@ -1,7 +1,7 @@
 import { mkdirSync } from "node:fs";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
-import { execa, type ResultPromise } from "execa";
+import { execa } from "execa";
 import { onTestFinished } from "vitest";
 import { temporaryFolder } from "./temporary-folder.ts";
 
@@ -15,7 +15,7 @@ export interface Finished {
   code: number | undefined;
 }
 
-export type PawlProcess = ResultPromise<{ reject: false; extendEnv: false }>;
+export type PawlProcess = ReturnType<typeof spawnPawl>;
 
 /** A user's folder with a home of its own, and `pawl` as that user runs it: nothing of this process's environment. */
 export interface CommandLine {
@@ -37,7 +37,7 @@ export function commandLine(
   const root = temporaryFolder(Object.fromEntries(inProject));
   const folder = path.join(root, "project");
   mkdirSync(folder, { recursive: true });
-  const env = {
+  const env: Record<string, string> = {
     PATH: process.env.PATH ?? "",
     HOME: path.join(root, "home"),
     TMPDIR: root,
@@ -45,13 +45,7 @@ export function commandLine(
   };
 
   function start(words: string[], { env: more = {} }: { env?: Record<string, string> } = {}): PawlProcess {
-    const child = execa(process.execPath, [mainFile, ...words], {
-      cwd: folder,
-      env: { ...env, ...more },
-      extendEnv: false,
-      reject: false,
-      timeout: limitMs,
-    });
+    const child = spawnPawl(words, { cwd: folder, env: { ...env, ...more } });
     onTestFinished(() => void child.kill("SIGKILL"));
     return child;
   }
@@ -80,4 +74,14 @@ export function commandLine(
         .map((line) => JSON.parse(line) as Record<string, unknown>);
     },
   };
+}
+
+function spawnPawl(words: string[], { cwd, env }: { cwd: string; env: Record<string, string> }) {
+  return execa(process.execPath, [mainFile, ...words], {
+    cwd,
+    env,
+    extendEnv: false,
+    reject: false,
+    timeout: limitMs,
+  });
 }

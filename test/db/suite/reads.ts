@@ -144,4 +144,36 @@ export function describeReads(open: StoreFactory): void {
       expect(await store.loadUnpublished()).toHaveLength(1);
     });
   });
+
+  describe("before the work", () => {
+    it("knows whether an open run, or a certain one, has no model", async () => {
+      const { store, add } = await setScene(open);
+      expect(await store.hasRunWithoutModel()).toBe(false);
+      const named = await add({}, { model: "m" });
+      expect(await store.hasRunWithoutModel()).toBe(false);
+      const bare = await add();
+      expect(await store.hasRunWithoutModel()).toBe(true);
+      expect(await store.hasRunWithoutModel(named)).toBe(false);
+      expect(await store.hasRunWithoutModel(bare)).toBe(true);
+      await store.cancel(bare);
+      expect(await store.hasRunWithoutModel()).toBe(false);
+    });
+
+    it("knows who has a folder, or is the first in line for it", async () => {
+      const { store, add } = await setScene(open);
+      expect(await store.getLaneHolder("/here")).toBeUndefined();
+      const first = await add({}, { dir: "/here" });
+      const second = await add({}, { dir: "/here" });
+      const { lane } = (await store.getRun(second)) ?? {};
+      expect(await store.getLaneHolder(lane ?? "")).toEqual({ id: first, status: "queued", waitKind: null });
+      await store.pause(first);
+      expect(await store.getLaneHolder(lane ?? "")).toEqual({
+        id: first,
+        status: "waiting",
+        waitKind: "paused",
+      });
+      await store.cancel(first);
+      expect(await store.getLaneHolder(lane ?? "")).toMatchObject({ id: second });
+    });
+  });
 }

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import type { Claim } from "../../../src/db/claim.ts";
 import type { Status } from "../../../src/outcome.ts";
-import { products, type Scene, type StoreFactory, setScene, success } from "./scene.ts";
+import { newTask, products, type Scene, type StoreFactory, setScene, success } from "./scene.ts";
 
 type Steering = "cancel" | "pause" | "resume";
 
@@ -132,6 +132,18 @@ export function describeSteer(open: StoreFactory): void {
       expect((await store.findRun("k")).id).toBe(retried);
       expect((await store.loadRuns({})).map((run) => run.id)).toEqual([retried]);
       await expect(store.retry(id)).rejects.toThrow(/superseded/);
+    });
+
+    it("by retry with changes differs from the task, whose key still stands for it as it was enqueued", async () => {
+      const { store, add } = await setScene(open);
+      const id = await add({ key: "k" }, { maxSteps: 3, model: "m" });
+      await store.cancel(id);
+      const retried = await store.retry(id, { maxSteps: 9, model: "other" });
+      const row = await store.getRun(retried);
+      expect(row?.model).toBe("other");
+      expect(JSON.parse(row?.spec ?? "")).toMatchObject({ maxSteps: 9, model: "other", prompt: "do it" });
+      const [again] = await store.enqueue([newTask({ key: "k" }, { maxSteps: 3, model: "m" })]);
+      expect(again).toEqual({ id: retried, key: "k", created: false });
     });
 
     it.each(["queued", "running", "waiting"] as const)("by retry refuses a %s run", async (status) => {

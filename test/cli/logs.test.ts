@@ -1,0 +1,63 @@
+import { expect, test } from "vitest";
+import { startAgentServer } from "../helpers/agent-server.ts";
+import { commandLine } from "../helpers/command-line.ts";
+
+const slow = [
+  { text: "I wait.", tool: "bash", input: { command: "sleep 1; echo waited" } },
+  { text: "The answer." },
+];
+
+test("logs tells messages and events in order", async () => {
+  const { env } = await startAgentServer({ slow });
+  const { pawl, json } = commandLine({ env });
+  await pawl(["run", "slow", "--key", "k"]);
+  const entries = await json(["logs", "k"]);
+  expect(entries.map(({ type, kind }) => `${type} ${kind}`)).toEqual([
+    "event enqueued",
+    "event claimed",
+    "message system",
+    "message task",
+    "message reply",
+    "message result",
+    "message reply",
+    "event finished",
+  ]);
+  expect(entries[4]).toMatchObject({
+    step: 1,
+    seq: 3,
+    epoch: 1,
+    data: { role: "assistant", content: "I wait." },
+  });
+  const { stdout } = await pawl(["logs", "k"]);
+  expect(stdout).toMatch(/reply step 1\n {2}I wait\.\n {2}→ bash .*\n.*result step 1\n {2}waited/);
+  expect(stdout).toMatch(/finished .*reason=finished$/);
+});
+
+test("logs -f follows a run until it ends", async () => {
+  const { env } = await startAgentServer({ slow });
+  const { pawl, start } = commandLine({ env });
+  await pawl(["enqueue", "slow", "--key", "k"]);
+  const follow = start(["logs", "-f", "k", "--json"]);
+  await new Promise((resolve) => follow.stdout?.once("data", resolve));
+  await pawl(["worker", "--drain"]);
+  const { stdout, exitCode } = await follow;
+  expect(exitCode).toBe(0);
+  const lines = String(stdout).trim().split("\n");
+  expect(JSON.parse(lines[0] ?? "")).toMatchObject({ kind: "enqueued" });
+  expect(JSON.parse(lines.at(-1) ?? "")).toMatchObject({ kind: "finished", data: { status: "succeeded" } });
+});
+
+test("escape sequences of a model do not reach the terminal of who looks", async () => {
+  const { env } = await startAgentServer({
+    evil: [{ text: "red \u001b[31malert\u001b]0;title\u0007 \u001b[2J" }],
+  });
+  const { pawl } = commandLine({ env });
+  const { stderr } = await pawl(["run", "evil", "--key", "k"]);
+  const looks = await Promise.all(
+    ["logs", "show", "list"].map((verb) => pawl(verb === "list" ? [verb] : [verb, "k"])),
+  );
+  for (const text of [stderr, ...looks.map(({ stdout }) => stdout)]) {
+    expect(text).toContain("red alert");
+    expect(text).not.toContain("\u001b");
+  }
+});
