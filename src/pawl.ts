@@ -21,7 +21,7 @@ import { reportStatus, type StatusReport } from "./report/status.ts";
 import { builtInTools } from "./tools/built-in.ts";
 import type { Tool } from "./tools/tool.ts";
 import { packageVersion } from "./version.ts";
-import type { ModelBinding } from "./worker/execute-run.ts";
+import { chooseTools, type ModelBinding } from "./worker/execute-run.ts";
 import { publishHints } from "./worker/reconcile.ts";
 import { startWorker, type Worker } from "./worker/worker.ts";
 
@@ -69,7 +69,12 @@ export interface Pawl {
   /** Adds tasks, all or none. */
   enqueue(tasks: TaskInput | TaskInput[]): Promise<EnqueueResult[]>;
   enqueueParsed(tasks: NewTask[]): Promise<EnqueueResult[]>;
-  /** Starts a worker in this process. */
+  /**
+   * Throws ConfigError where a run could not begin with these settings: no key, no model, a tool module that cannot be
+   * loaded, a tool that does not exist. Enqueueing needs none of that, so it does not look.
+   */
+  requireRunnable(task: { model?: string | null; tools?: string[] | null }): Promise<void>;
+  /** Starts a worker in this process. Throws ConfigError, with no run claimed, for settings that no run could begin with. */
   startWorker(options?: { concurrency?: number; drain?: boolean; only?: string }): Promise<Worker>;
   /** The run that an id, a unique prefix of one, or a key means. */
   getRun(reference: string): Promise<RunReport>;
@@ -91,6 +96,24 @@ export async function openPawl(options: PawlOptions = {}): Promise<Pawl> {
     return queue;
   };
 
+  let loaded: Promise<Tool[]> | undefined;
+  const loadTools = () => {
+    loaded ??= gatherTools(options, config);
+    return loaded;
+  };
+
+  async function requireRunnable({ model = null, tools = null }: Parameters<Pawl["requireRunnable"]>[0]) {
+    if (!options.model) resolveModelSettings(config, model);
+    chooseTools(await loadTools(), tools);
+  }
+
+  /** A worker can do without a model of its own as long as every run names one, or has begun with one. */
+  async function requireModel(only: string | undefined) {
+    if (options.model) return;
+    const isNeeded = config.model === null && (await store.hasRunWithoutModel(only));
+    resolveModelSettings(config, config.model ?? (isNeeded ? null : "named by each run"));
+  }
+
   async function enqueueParsed(tasks: NewTask[]): Promise<EnqueueResult[]> {
     const results = await store.enqueue(tasks);
     failpoint("enqueue.committed");
@@ -103,12 +126,14 @@ export async function openPawl(options: PawlOptions = {}): Promise<Pawl> {
     paths,
     store,
     enqueueParsed,
+    requireRunnable,
     enqueue(tasks) {
       const list = Array.isArray(tasks) ? tasks : [tasks];
       return enqueueParsed(list.map((task) => newTask(task, cwd, config)));
     },
     async startWorker({ concurrency = config.concurrency, drain = false, only } = {}) {
-      const tools = await gatherTools(options, config);
+      await requireModel(only);
+      const tools = await loadTools();
       return startWorker({
         store,
         paths,

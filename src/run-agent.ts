@@ -8,6 +8,7 @@ import type { RunReport } from "./report/run-view.ts";
 export async function runAgent(task: TaskInput, options: PawlOptions = {}): Promise<RunReport> {
   const pawl = await openPawl(options);
   try {
+    await pawl.requireRunnable(task);
     const [created] = await pawl.enqueue(task);
     if (!created) throw new Error("one task gives one run");
     const worker = await pawl.startWorker({ only: created.id });

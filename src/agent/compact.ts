@@ -4,11 +4,16 @@ import type { ModelReply } from "../model/model.ts";
 import { estimateTokens } from "../model/tokens.ts";
 import type { Agent } from "./loop.ts";
 import type { LogEntry } from "./next-action.ts";
+import { isCutOff, isFiltered, replyText } from "./protocols/reply-text.ts";
 import { chooseCut } from "./window.ts";
 
 /** Part of the window's budget that the history handed to the summary request may take. */
 const transcriptShare = 0.6;
 const maxSummaryTokens = 2000;
+/** Part of the budget that the record of the older messages may take, whoever writes it. */
+const recordShare = 1 / 4;
+/** More than most words have, so that who keeps to the words keeps to the tokens. */
+const tokensPerWord = 2;
 /** A message is cut to this in the transcript and in a digest. */
 const maxEntryChars = 4000;
 const maxDigestLineChars = 200;
@@ -41,12 +46,14 @@ export async function compact(agent: Agent): Promise<boolean> {
 }
 
 async function summarise(agent: Agent, old: LogEntry[], earlier: string | null) {
+  const maxRecordTokens = agent.budgetTokens * recordShare;
   const n = agent.log.plan("summary", agent.modelName);
   await agent.log.committed();
   const content = [
     `The task:\n${contentOf(agent.log.state.task?.message)}`,
     ...(earlier === null ? [] : [`The earlier record:\n${earlier}`]),
     `The history:\n${transcript(old, agent.budgetTokens * transcriptShare)}`,
+    `Write at most ${Math.floor(Math.min(maxSummaryTokens, maxRecordTokens) / tokensPerWord)} words.`,
   ].join("\n\n");
   try {
     const messages = [
@@ -60,9 +67,9 @@ async function summarise(agent: Agent, old: LogEntry[], earlier: string | null) 
     };
     const reply = await agent.model.ask(request, agent.signal);
     failpoint("summary.answered");
-    const text = acceptable(reply);
+    const text = acceptable(reply, maxRecordTokens);
     if (text !== undefined) return { n, reply, text };
-    agent.log.failModelCall(n, "the summary was empty or cut off");
+    agent.log.failModelCall(n, "the summary was empty, cut off or too long");
   } catch (error) {
     agent.log.failModelCall(n, messageOf(error));
     if (!agent.signal.aborted && !(error instanceof ModelError)) throw error;
@@ -70,11 +77,11 @@ async function summarise(agent: Agent, old: LogEntry[], earlier: string | null) 
   return undefined;
 }
 
-/** A summary that is empty or cut off must not take the place of the history. */
-function acceptable(reply: ModelReply): string | undefined {
-  const { content } = reply.message;
-  const text = typeof content === "string" ? content.trim() : "";
-  return text === "" || reply.finishReason === "length" ? undefined : text;
+/** A summary that is empty, cut off or as long as the history must not take the history's place. */
+function acceptable(reply: ModelReply, maxTokens: number): string | undefined {
+  const text = replyText(reply.message);
+  const isWhole = text !== "" && !isCutOff(reply.finishReason) && !isFiltered(reply.finishReason);
+  return isWhole && estimateTokens(text) <= maxTokens ? text : undefined;
 }
 
 /** The history as text, newest kept, within `budgetTokens`. */
@@ -95,15 +102,16 @@ function transcript(entries: LogEntry[], budgetTokens: number): string {
 
 /** A record made without a model: what was called and how each answer began. */
 function digest(old: LogEntry[], earlier: string | null, budgetTokens: number): string {
-  const lines = old.map(
-    (entry) => `- step ${entry.step}: ${describe(entry, maxDigestLineChars).replaceAll("\n", " ")}`,
-  );
+  const lines = old.map((entry) => {
+    const line = describe(entry, maxDigestLineChars).replaceAll("\n", " ");
+    return `- step ${entry.step}: ${clip(line, maxDigestLineChars * 2)}`;
+  });
   const all = [...(earlier === null ? [] : earlier.split("\n")), ...lines];
   const kept: string[] = [];
   let tokens = 0;
   for (const line of all.toReversed()) {
     tokens += estimateTokens(line);
-    if (tokens > budgetTokens / 4) break;
+    if (tokens > budgetTokens * recordShare) break;
     kept.push(line);
   }
   return kept.toReversed().join("\n");

@@ -17,6 +17,8 @@ export interface LogEntry {
   kind: MessageKind;
   ordinal: number | null;
   tokens: number;
+  /** A reply of which nothing could be used. */
+  isBad: boolean;
   message: ChatMessage;
 }
 
@@ -108,7 +110,8 @@ export function applyMessage(
   row: Omit<MessageRow, "id" | "runId" | "at">,
   protocol: Protocol,
 ): void {
-  const entry = { seq: row.seq, step: row.step, kind: row.kind, ordinal: row.ordinal, tokens: row.tokens };
+  const { seq, step, kind, ordinal, tokens } = row;
+  const entry = { seq, step, kind, ordinal, tokens, isBad: false };
   state.seq = row.seq;
   state.steps = Math.max(state.steps, row.step);
   switch (row.kind) {
@@ -118,9 +121,13 @@ export function applyMessage(
     case "task":
       state.task = { ...entry, message: JSON.parse(row.body) as ChatMessage };
       return;
-    case "reply":
-      state.entries.push({ ...entry, message: applyReply(state, row, protocol) });
+    case "reply": {
+      const message = applyReply(state, row, protocol);
+      const isBad = state.problem !== null;
+      state.entries.push({ ...entry, message, isBad });
+      state.badReplies = isBad ? state.badReplies + 1 : 0;
       return;
+    }
     case "result":
       state.pending = state.pending.filter((call) => call.ordinal !== row.ordinal);
       state.entries.push({ ...entry, message: JSON.parse(row.body) as ChatMessage });
@@ -145,6 +152,12 @@ export function applyOpenCalls(state: RunState, open: CallRow[]): void {
   }
 }
 
+/** Replies in a row at the end of these messages that could not be used. */
+export function countBadReplies(entries: LogEntry[]): number {
+  const replies = entries.filter((entry) => entry.kind === "reply");
+  return replies.length - 1 - replies.findLastIndex((entry) => !entry.isBad);
+}
+
 function applyReply(
   state: RunState,
   row: Pick<MessageRow, "body" | "step">,
@@ -159,7 +172,6 @@ function applyReply(
   state.answer = parsed.kind === "answer" ? parsed.text : null;
   state.refusal = parsed.kind === "refused" ? parsed.text : null;
   state.problem = parsed.kind === "bad" ? parsed.problem : null;
-  state.badReplies = parsed.kind === "bad" ? state.badReplies + 1 : 0;
   if (parsed.kind === "calls") {
     state.pending = parsed.calls.map((call, index) => ({
       ...call,

@@ -1,19 +1,20 @@
 import type { Claim } from "../db/claim.ts";
-import type { LogTail } from "../db/read.ts";
 import type { CallState, MessageKind } from "../db/schema.ts";
 import type { Store } from "../db/store.ts";
+import type { LogTail } from "../db/tail.ts";
 import type { ModelReply } from "../model/model.ts";
 import { estimateTokens } from "../model/tokens.ts";
 import {
   applyMessage,
   applyOpenCalls,
+  countBadReplies,
   emptyState,
   type PendingCall,
   type Prompt,
   type RunState,
 } from "./next-action.ts";
 import type { Protocol } from "./protocols/protocol.ts";
-import { estimateWindow, type Measurement } from "./window.ts";
+import { estimateWindow, type Measurement, recordText } from "./window.ts";
 
 /** Role, separators and the like, a message. */
 const messageOverheadTokens = 4;
@@ -77,7 +78,7 @@ export function openRunLog({ store, claim, protocol, activeMs }: RunLogOptions) 
       for (const row of tail.messages) applyMessage(state, row, protocol);
       if (tail.compaction) {
         const { throughSeq, body } = tail.compaction;
-        state.compaction = { throughSeq, body, tokens: estimateTokens(body) };
+        state.compaction = { throughSeq, body, tokens: estimateTokens(recordText(body)) };
       }
       state.compactions = tail.compactions;
       state.modelCalls = tail.lastModelCall?.n ?? 0;
@@ -156,11 +157,20 @@ export function openRunLog({ store, claim, protocol, activeMs }: RunLogOptions) 
       settled: { n: number; reply: ModelReply } | null,
     ): void {
       const tokensBefore = estimateWindow(state);
+      const { throughSeq, body } = compaction;
       state.compactions += 1;
-      state.compaction = { ...compaction, tokens: estimateTokens(compaction.body) };
-      state.entries = state.entries.filter((entry) => entry.seq > compaction.throughSeq);
+      state.compaction = { throughSeq, body, tokens: estimateTokens(recordText(body)) };
+      state.entries = state.entries.filter((entry) => entry.seq > throughSeq);
+      // The same count that a resuming worker gets, which folds nothing but the window.
+      state.badReplies = countBadReplies(state.entries);
       measured = null;
-      const row = { ...compaction, n: state.compactions, tokensBefore, tokensAfter: estimateWindow(state) };
+      const row = {
+        ...compaction,
+        n: state.compactions,
+        modelCall: state.modelCalls || null,
+        tokensBefore,
+        tokensAfter: estimateWindow(state),
+      };
       const paid = settled && {
         n: settled.n,
         usage: settled.reply.usage,
@@ -184,15 +194,16 @@ export function openRunLog({ store, claim, protocol, activeMs }: RunLogOptions) 
 
 function setPrompt(state: RunState, prompt: Prompt): void {
   state.prompt = prompt;
+  if (state.system) state.system.message = { role: "system", content: prompt.system };
   state.toolTokens = prompt.tools.length === 0 ? 0 : estimateTokens(JSON.stringify(prompt.tools));
 }
 
-/** The provider's count at the last request of this window, if that was after the compaction. */
+/** The provider's count at the request that brought the newest reply, if that was after the compaction. */
 function measure(state: RunState, tail: LogTail): Measurement | null {
-  const call = tail.lastModelCall;
+  const call = tail.lastAnswered;
   const reply = state.entries.findLast((entry) => entry.kind === "reply");
-  if (!reply || call?.state !== "done" || call.purpose !== "step" || call.promptTokens === null) return null;
-  if (call.step !== reply.step || (tail.compaction && tail.compaction.at >= call.startedAt)) return null;
+  if (!reply || call === null || call.promptTokens === null || call.step !== reply.step) return null;
+  if (tail.compaction && (tail.compaction.modelCall ?? 0) >= call.n) return null;
   const since = state.entries.reduce((sum, entry) => sum + (entry.seq >= reply.seq ? entry.tokens : 0), 0);
   return { promptTokens: call.promptTokens, estimatedTokens: estimateWindow(state) - since };
 }

@@ -15,6 +15,7 @@ export async function think(agent: Agent): Promise<Outcome | undefined> {
   let tokens = tokensOf(log);
   while (needsCompaction(tokens, agent.budgetTokens)) {
     const isShorter = await compact(agent);
+    if (agent.signal.aborted) return undefined;
     tokens = tokensOf(log);
     if (!isShorter && tokens > agent.budgetTokens) return contextExhausted(agent, tokens);
     if (!isShorter) break;
@@ -85,8 +86,9 @@ async function recoverFromModel(agent: Agent, error: unknown): Promise<Outcome |
   if (!(error instanceof ModelError)) throw error;
   if (error.kind === "refused") return outcomeOf("refused", { error: error.message });
   if (error.kind !== "overflow") return outcomeOf("model_error", { error: error.message });
-  const compacted = await compact(agent);
-  return compacted ? undefined : contextExhausted(agent, agent.budgetTokens);
+  const isShorter = await compact(agent);
+  // Broken off: the loop decides what the abort means, this is no end of the run.
+  return isShorter || agent.signal.aborted ? undefined : contextExhausted(agent, agent.budgetTokens);
 }
 
 function contextExhausted(agent: Agent, tokens: number): Outcome {

@@ -11,6 +11,9 @@ const keptShare = 1 / 3;
 /** Part of the budget at which the log is compacted. */
 const triggerShare = 0.8;
 
+/** A provider's count below this part of our estimate is not believed. */
+const leastPlausibleShare = 1 / 3;
+
 /** What was measured at the last request: the provider's own count, and our estimate of the same messages. */
 export interface Measurement {
   promptTokens: number;
@@ -30,10 +33,12 @@ export function buildWindow(state: RunState): ChatMessage[] {
 function pinnedTask(task: ChatMessage, summary: string | null): ChatMessage {
   if (summary === null) return task;
   const text = typeof task.content === "string" ? task.content : JSON.stringify(task.content);
-  return {
-    role: "user",
-    content: `${text}\n\n--- Record of the work done so far on this task (earlier messages were left out; go on from here) ---\n${summary}`,
-  };
+  return { role: "user", content: `${text}${recordText(summary)}` };
+}
+
+/** What follows the task once messages were left out. */
+export function recordText(summary: string): string {
+  return `\n\n--- Record of the work done so far on this task (earlier messages were left out; go on from here) ---\n${summary}`;
 }
 
 /** Our estimate of what the window takes, in tokens. */
@@ -42,9 +47,14 @@ export function estimateWindow(state: RunState): number {
   return state.entries.reduce((sum, entry) => sum + entry.tokens, fixed + (state.compaction?.tokens ?? 0));
 }
 
-/** Tokens of the window, corrected by the provider's count at the last request where there is one. */
+/**
+ * Tokens of the window, corrected by the provider's count at the last request where there is one. A count far below the
+ * estimate is no count: some servers report nothing, or leave out what they had cached.
+ */
 export function windowTokens(estimatedTokens: number, measured: Measurement | null): number {
-  if (measured === null) return estimatedTokens;
+  if (measured === null || measured.promptTokens < measured.estimatedTokens * leastPlausibleShare) {
+    return estimatedTokens;
+  }
   return measured.promptTokens + (estimatedTokens - measured.estimatedTokens);
 }
 

@@ -1,7 +1,8 @@
 import { existsSync } from "node:fs";
 import path from "node:path";
 import { ConfigError } from "../errors.ts";
-import { specSchema } from "../producer/task.ts";
+import { storedSpec } from "../report/stored-spec.ts";
+import { counted } from "../report/text.ts";
 import { applyToCheckout } from "../workspace/apply.ts";
 import { withStore } from "./look.ts";
 import { note, print, printJson } from "./output.ts";
@@ -11,14 +12,18 @@ import { patchOf } from "./patch.ts";
 export async function apply(reference: string, options: { to?: string; json?: boolean }): Promise<void> {
   await withStore(async ({ paths, store }) => {
     const run = await store.findRun(reference);
-    const spec = specSchema.parse(JSON.parse(run.spec));
+    const spec = storedSpec(run);
     if (spec.dir !== null)
       throw new ConfigError(`run ${run.id} worked in ${spec.dir} itself: its change is already there`);
     const checkout = options.to === undefined ? checkoutOf(spec.repo) : path.resolve(options.to);
     const { files } = await applyToCheckout({ patch: await patchOf(run, paths), checkout });
     if (options.json) return printJson({ id: run.id, checkout, files });
     for (const file of files) print(file);
-    note(files.length === 0 ? "the run changed nothing" : `${files.length} files changed in ${checkout}`);
+    note(
+      files.length === 0
+        ? "the run changed nothing"
+        : `${counted(files.length, "file")} changed in ${checkout}`,
+    );
   });
 }
 

@@ -8,9 +8,10 @@ import { execa } from "execa";
 import { ConfigError } from "../errors.ts";
 import { openPawl, type Pawl } from "../pawl.ts";
 import type { RunReport } from "../report/run-view.ts";
+import { clip, flat } from "../report/text.ts";
 import { readTimeline, type TimelineCursor } from "../report/timeline.ts";
 import { demoPrompt, type Evidence, makeRepositories } from "./demo-repositories.ts";
-import { oneLine, paint, print, table } from "./output.ts";
+import { paint, print, table } from "./output.ts";
 
 const pollMs = 20;
 /** The whole of it takes a few seconds; something is wrong if it takes longer than this. */
@@ -109,7 +110,7 @@ function describe(kind: string, data: Record<string, unknown>): string | undefin
   if (kind === "reply" && calls) {
     return calls
       .map(({ function: { name, arguments: input } }) =>
-        paint("cyan", oneLine(`→ ${name} ${readable(input)}`, 80)),
+        paint("cyan", clip(flat(`→ ${name} ${readable(input)}`), 80)),
       )
       .join(" ");
   }

@@ -1,11 +1,12 @@
-import { readFileSync } from "node:fs";
+import { readFile } from "node:fs/promises";
 import path from "node:path";
 import { loadConfig } from "../config.ts";
 import { ConfigError, messageOf } from "../errors.ts";
-import { openPawl, taskDefaults } from "../pawl.ts";
+import { runPaths } from "../paths.ts";
+import { openPawl, type Pawl, taskDefaults } from "../pawl.ts";
 import { fieldFlags, fieldsFromFlags } from "../producer/fields.ts";
 import { tasksFromFlags } from "../producer/new-task.ts";
-import type { NewTask } from "../producer/task.ts";
+import type { EnqueueResult, NewTask } from "../producer/task.ts";
 import { parseTaskFile, taskFileFormat } from "../producer/task-file.ts";
 import { note, print, printJson } from "./output.ts";
 
@@ -23,20 +24,16 @@ export async function enqueue(prompt: string | undefined, options: Options): Pro
   const tasks =
     options.file === undefined
       ? fromFlags(prompt, options, { batch, defaults })
-      : fromFile(options.file, prompt, options, { batch, defaults });
+      : await fromFile(options.file, prompt, options, { batch, defaults });
   if (options.dryRun) return showTasks(tasks, options.json ?? false);
   const pawl = await openPawl({ cwd });
   try {
     const results = await pawl.enqueueParsed(tasks);
     if (options.json) return results.forEach(printJson);
-    for (const result of results.slice(0, maxListed)) {
-      const state = result.created
-        ? "enqueued"
-        : result.changed
-          ? "exists, but its task differs (the run is untouched)"
-          : "already there";
-      print(`${result.id}  ${result.key ?? ""}  ${state}`);
-    }
+    for (const line of results
+      .slice(0, maxListed)
+      .map((result, index) => describe(result, tasks[index], pawl)))
+      print(line);
     const created = results.filter((result) => result.created).length;
     note(
       `${created} enqueued, ${results.length - created} already there${results.length > maxListed ? ` (${maxListed} shown)` : ""}`,
@@ -44,6 +41,17 @@ export async function enqueue(prompt: string | undefined, options: Options): Pro
   } finally {
     await pawl.close();
   }
+}
+
+function describe(
+  { id, key, created, changed }: EnqueueResult,
+  task: NewTask | undefined,
+  pawl: Pawl,
+): string {
+  const isPlaceless = task?.spec.repo === null && task.spec.dir === null;
+  const place = isPlaceless ? `, in an empty folder: ${runPaths(pawl.paths, id).workspace}` : "";
+  const old = changed ? "exists, but its task differs (the run is untouched)" : "already there";
+  return [id, ...(key === null ? [] : [key]), created ? `enqueued${place}` : old].join("  ");
 }
 
 interface Settings {
@@ -61,12 +69,12 @@ function fromFlags(prompt: string | undefined, options: Options, { batch, defaul
 }
 
 /** Flags are defaults for the rows of a file. */
-function fromFile(
+async function fromFile(
   file: string,
   prompt: string | undefined,
   options: Options,
   { batch, defaults }: Settings,
-): NewTask[] {
+): Promise<NewTask[]> {
   const cwd = process.cwd();
   if (options.key !== undefined)
     throw new ConfigError("expected --key with one task, got it with --file: keys of a file are in its rows");
@@ -76,7 +84,7 @@ function fromFile(
   const { repo: _repos, ...flags } = pickFields(options);
   const given = { ...flags, ...(prompt !== undefined && { prompt }), ...(repos && { repo: repos[0] }) };
   return parseTaskFile({
-    content: readContent(file),
+    content: await readContent(file),
     format: file === "-" ? "jsonl" : taskFileFormat(file),
     name: file === "-" ? "standard input" : file,
     baseDir: file === "-" ? cwd : path.dirname(path.resolve(file)),
@@ -91,9 +99,14 @@ function pickFields(options: Options): Record<string, unknown> {
   );
 }
 
-function readContent(file: string): Uint8Array {
+async function readContent(file: string): Promise<Uint8Array> {
   try {
-    return readFileSync(file === "-" ? 0 : file);
+    if (file !== "-") return await readFile(file);
+    if (process.stdin.isTTY)
+      note("reading tasks from the terminal, one JSON object a line; Ctrl-D ends them");
+    const chunks: Uint8Array[] = [];
+    for await (const chunk of process.stdin) chunks.push(Buffer.from(chunk));
+    return Buffer.concat(chunks);
   } catch (error) {
     throw new ConfigError(`expected a file of tasks that can be read, got ${file}: ${messageOf(error)}`);
   }

@@ -1,8 +1,14 @@
 import { ConfigError } from "../errors.ts";
 import { statuses } from "../outcome.ts";
 import { phaseOf, type RunReport, reportRun } from "../report/run-view.ts";
+import { clip, displayWidth, duration, flat } from "../report/text.ts";
 import { openLook } from "./look.ts";
-import { duration, oneLine, print, printJson, table } from "./output.ts";
+import { note, paint, print, printJson, table } from "./output.ts";
+
+const headings = ["RUN", "KEY", "BATCH", "STATUS", "REASON", "STEPS", "TIME"];
+const maxNameColumns = 24;
+/** Of the answer or error; less where the terminal is narrower. */
+const resultColumns = { most: 60, least: 10 };
 
 /** `pawl list`: a line a run, newest first. */
 export async function list(options: {
@@ -11,7 +17,6 @@ export async function list(options: {
   limit?: string;
   json?: boolean;
 }): Promise<void> {
-  const { paths, store } = await openLook();
   const status = statuses.find((each) => each === options.status);
   if (options.status !== undefined && !status) {
     throw new ConfigError(`expected --status to be one of ${statuses.join(", ")}, got ${options.status}`);
@@ -20,36 +25,45 @@ export async function list(options: {
   if (limit !== undefined && !(Number.isInteger(limit) && limit > 0)) {
     throw new ConfigError(`expected --limit to be a whole number above 0, got ${options.limit}`);
   }
-  if (!store) return;
-  const rows = await store.loadRuns({ batch: options.batch, status, limit });
-  const runs = await Promise.all(rows.map(async (row) => reportRun(row, paths, await phaseOf(store, row))));
+  const { paths, store } = await openLook();
+  const rows = store ? await store.loadRuns({ batch: options.batch, status, limit }) : [];
+  const runs: RunReport[] = [];
+  for (const row of rows) runs.push(reportRun(row, paths, store ? await phaseOf(store, row) : null));
+  await store?.close();
   if (options.json) runs.forEach(printJson);
-  else
-    print(
-      table(["RUN", "KEY", "BATCH", "STATUS", "REASON", "STEPS", "TIME", "RESULT"], runs.map(cells)).join(
-        "\n",
-      ),
-    );
-  await store.close();
+  else if (runs.length === 0) note(`no runs in ${paths.dataDir}`);
+  else print(describe(runs).join("\n"));
+}
+
+/** The table; what ends a line takes the room that is left. */
+function describe(runs: RunReport[]): string[] {
+  const [heading = "", ...lines] = table(headings, runs.map(cells));
+  const width = 2 + [heading, ...lines].reduce((widest, line) => Math.max(widest, displayWidth(line)), 0);
+  const room = process.stdout.isTTY ? process.stdout.columns - width : resultColumns.most;
+  const columns = Math.max(resultColumns.least, Math.min(resultColumns.most, room));
+  return [
+    paint("bold", `${heading}${" ".repeat(width - displayWidth(heading))}RESULT`),
+    ...lines.map((line, index) => {
+      const text = clip(flat(runs[index]?.error ?? runs[index]?.result), columns);
+      return `${line}${" ".repeat(width - displayWidth(line))}${text}`.trimEnd();
+    }),
+  ];
 }
 
 function cells(run: RunReport): string[] {
   const end = run.finishedAt === null ? Date.now() : Date.parse(run.finishedAt);
-  const time = run.startedAt === null ? "" : duration(end - Date.parse(run.startedAt));
-  const status = run.waiting
-    ? `waiting (${run.waiting.kind})`
-    : run.phase && run.status === "running"
-      ? run.phase
-      : run.status;
-  const text = oneLine(run.error ?? run.result ?? "", 60);
   return [
     run.id,
-    oneLine(run.key ?? "", 24),
-    run.batch ?? "",
-    status,
+    clip(flat(run.key), maxNameColumns),
+    clip(flat(run.batch), maxNameColumns),
+    describeStatus(run),
     run.reason ?? "",
     `${run.steps}/${run.maxSteps}`,
-    time,
-    text,
+    run.startedAt === null ? "" : duration(end - Date.parse(run.startedAt)),
   ];
+}
+
+function describeStatus({ status, phase, waiting }: RunReport): string {
+  if (waiting) return `waiting (${waiting.kind})`;
+  return status === "running" && phase ? `running (${phase})` : status;
 }

@@ -1,9 +1,10 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Store } from "../db/store.ts";
 import { isTerminal } from "../outcome.ts";
+import { printable } from "../report/text.ts";
 import { readTimeline, type TimelineEntry } from "../report/timeline.ts";
 import { withStore } from "./look.ts";
-import { paint, print, printJson } from "./output.ts";
+import { exitOnInterrupt, paint, print, printJson } from "./output.ts";
 
 const followPollMs = 100;
 
@@ -11,6 +12,7 @@ const followPollMs = 100;
 export async function logs(reference: string, options: { follow?: boolean; json?: boolean }): Promise<void> {
   await withStore(async ({ store }) => {
     const run = await store.findRun(reference);
+    if (options.follow) exitOnInterrupt();
     const write = (entry: TimelineEntry) => (options.json ? printJson(entry) : print(describeEntry(entry)));
     await followRun(store, run.id, { write, follow: options.follow ?? false });
   });
@@ -60,5 +62,5 @@ function describeMessage(body: Record<string, unknown>): string[] {
 }
 
 function indent(text: string): string {
-  return text.replace(/^/gm, "  ");
+  return printable(text).replace(/^/gm, "  ");
 }

@@ -1,170 +1,50 @@
 #!/usr/bin/env node
-import { Command, CommanderError, Option } from "commander";
+import { CommanderError } from "commander";
 import { ConfigError } from "../errors.ts";
 import { armFailpoint } from "../failpoint.ts";
-import { fieldFlags } from "../producer/fields.ts";
-import { packageVersion } from "../version.ts";
-
-// Each command's module is loaded when the command is used: all of them at once cost half a second at start.
+import { createProgram } from "./program.ts";
 
 /** Exit codes of the contract. */
 const exitCodes = { failed: 1, wrongUse: 2 };
+/** Commands whose flags are the fields of a task; the table of fields loads the schema library, so only they load it. */
+const commandsWithFields = ["run", "enqueue", "retry"];
+/** Commands with something to bring to its end even if nobody reads what they print. */
+const commandsToFinish = ["run", "demo"];
 
-export function createProgram(): Command {
-  const program = new Command("pawl")
-    .description(
-      "Runs LLM agents in batch, unattended: every step is a checkpoint, a killed run resumes where it stood.",
-    )
-    .version(packageVersion())
-    .exitOverride()
-    .showSuggestionAfterError();
-  addWork(program);
-  addLook(program);
-  addSteer(program);
-  return program;
-}
-
-function addWork(program: Command): void {
-  program
-    .command("demo")
-    .description("see it work without a key: five repositories, a scripted model, a worker killed midway")
-    .option("--keep", "keep the temporary folder")
-    .addOption(new Option("--break <what>", "not built yet").hideHelp())
-    .action(async (options) => (await import("./demo.ts")).demo(options));
-  const run = program
-    .command("run")
-    .description("enqueue one task and work on it here")
-    .argument("<prompt>", "what to do")
-    .option("--save <file>", "write the whole history as JSON when the run ends")
-    .option("--batch <name>", "batch the task belongs to")
-    .option("--base-url <url>", "endpoint of the model")
-    .option("--json", "the finished run as one JSON document on stdout")
-    .addOption(new Option("--continue <run>", "not built yet").hideHelp());
-  addFieldFlags(run).action(async (prompt, options) => (await import("./run.ts")).run(prompt, options));
-  const enqueue = program
-    .command("enqueue")
-    .description("add tasks for workers")
-    .argument("[prompt]", "what to do, once for each --repo")
-    .option("--file <file>", "a task a line, as JSON; - is standard input")
-    .option("--batch <name>", "batch the tasks belong to")
-    .option("--dry-run", "show what would be added, add nothing")
-    .option("--json", "one JSON document a task on stdout");
-  addFieldFlags(enqueue).action(async (prompt, options) =>
-    (await import("./enqueue.ts")).enqueue(prompt, options),
-  );
-  program
-    .command("worker")
-    .description("work on what is enqueued")
-    .option("--concurrency <n>", "runs at the same time")
-    .option("--drain", "stop once there is nothing left to do")
-    .action(async (options) => (await import("./worker.ts")).work(options));
-}
-
-function addLook(program: Command): void {
-  const json = "JSON on stdout and nothing else";
-  program
-    .command("status")
-    .description("count the runs")
-    .option("--batch <name>", "of this batch alone")
-    .option("--watch", "again whenever something changes")
-    .option("--exit-code", "exit 1 if some run failed")
-    .option("--json", json)
-    .action(async (options) => (await import("./status.ts")).status(options));
-  program
-    .command("list")
-    .description("list the runs, newest first")
-    .option("--batch <name>", "of this batch alone")
-    .option("--status <status>", "with this status alone")
-    .option("--limit <n>", "at the most")
-    .option("--json", json)
-    .action(async (options) => (await import("./list.ts")).list(options));
-  program
-    .command("show")
-    .description("all about a run")
-    .argument("<run>", "an id, a unique prefix of one, or a key")
-    .option("--json", json)
-    .action(async (reference, options) => (await import("./show.ts")).show(reference, options));
-  program
-    .command("logs")
-    .description("what happened to a run: its messages and events in order")
-    .argument("<run>", "an id, a unique prefix of one, or a key")
-    .option("-f, --follow", "until the run ends")
-    .option("--json", json)
-    .action(async (reference, options) => (await import("./logs.ts")).logs(reference, options));
-  program
-    .command("diff")
-    .description("the change a run made")
-    .argument("<run>", "an id, a unique prefix of one, or a key")
-    .addOption(new Option("--step <n>", "not built yet").hideHelp())
-    .option("--json", json)
-    .action(async (reference, options) => (await import("./diff.ts")).diff(reference, options));
-  program
-    .command("export")
-    .description("take a run elsewhere")
-    .argument("<run>", "an id, a unique prefix of one, or a key")
-    .requiredOption("--format <format>", "messages, jsonl or patch")
-    .action(async (reference, options) => (await import("./export.ts")).exportRun(reference, options));
-  program
-    .command("doctor")
-    .description("what is missing before a night's run")
-    .option("--json", json)
-    .addOption(new Option("--model", "not built yet").hideHelp())
-    .action(async (options) => (await import("./doctor.ts")).doctor(options));
-}
-
-function addSteer(program: Command): void {
-  const verbs = {
-    cancel: "end runs; what they did is kept",
-    pause: "hold runs after their current step",
-    resume: "go on with runs that wait",
-    retry: "make a new attempt of finished runs, in a fresh workspace",
-  };
-  for (const [verb, description] of Object.entries(verbs)) {
-    program
-      .command(verb)
-      .description(description)
-      .argument("[runs...]", "ids, unique prefixes of ids, or keys")
-      .option("--batch <name>", "all runs of this batch")
-      .option("--class <class>", "only those that ended with a reason of this class")
-      .option("--json", "one JSON document a run on stdout")
-      .action(async (references, options) => (await import("./steer.ts")).steer(verb, references, options));
-  }
-  program
-    .command("apply")
-    .description("bring a run's change into your checkout")
-    .argument("<run>", "an id, a unique prefix of one, or a key")
-    .option("--to <folder>", "the checkout; by default the run's repository")
-    .option("--json", "one JSON document on stdout")
-    .action(async (reference, options) => (await import("./apply.ts")).apply(reference, options));
-}
-
-function addFieldFlags(command: Command): Command {
-  for (const { name, flag, type, help, isBuilt } of fieldFlags) {
-    if (name === "prompt") continue;
-    const option = new Option(`${flag} <${type}>`, help);
-    if (!isBuilt) option.hideHelp();
-    if (name === "repo" && command.name() === "enqueue") option.argParser(collect);
-    command.addOption(option);
-  }
-  return command;
-}
-
-function collect(value: string, values: string[] | undefined): string[] {
-  return [...(values ?? []), value];
-}
-
-async function main(): Promise<void> {
+async function main(words: string[]): Promise<void> {
   armFailpoint(process.env.PAWL_FAILPOINT);
+  survivePipes(words);
+  const hasFields = words.some((word) => commandsWithFields.includes(word));
+  const fields = hasFields ? (await import("../producer/fields.ts")).fieldFlags : [];
+  const program = createProgram(fields);
   try {
-    await createProgram().parseAsync();
+    await program.parseAsync(words, { from: "user" });
   } catch (error) {
-    process.exitCode = report(error);
+    process.exitCode = report(
+      error,
+      words.find((word) => program.commands.some((command) => command.name() === word)),
+    );
   }
+}
+
+/** Nobody reads on (`pawl list | head`): no fault, but nothing more to do either. */
+function survivePipes(words: string[]): void {
+  process.stdout.on("error", (error: NodeJS.ErrnoException) => {
+    if (error.code !== "EPIPE") throw error;
+    if (!words.some((word) => commandsToFinish.includes(word))) process.exit();
+  });
+  // Who follows the progress may go; the work goes on.
+  process.stderr.on("error", () => {});
 }
 
 /** One line for wrong use or configuration; everything for a fault of ours. */
-function report(error: unknown): number {
-  if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : exitCodes.wrongUse;
+function report(error: unknown, command: string | undefined): number {
+  if (error instanceof CommanderError) {
+    if (error.exitCode === 0) return 0;
+    // Help that was not asked for is on stderr already.
+    if (error.code !== "commander.help") process.stderr.write(`pawl: ${explain(error, command)}\n`);
+    return exitCodes.wrongUse;
+  }
   if (error instanceof ConfigError) {
     process.stderr.write(`pawl: ${error.message}\n`);
     return exitCodes.wrongUse;
@@ -173,4 +53,12 @@ function report(error: unknown): number {
   return exitCodes.failed;
 }
 
-await main();
+/** Commander's message on one line, and what to do. */
+function explain({ message, code }: CommanderError, command: string | undefined): string {
+  const text = message.replace(/^error: /, "").replace(/\s*\n\s*/g, " ");
+  const isUnquoted = code === "commander.excessArguments" && (command === "run" || command === "enqueue");
+  if (isUnquoted) return `${text} Put the prompt in quotes: pawl ${command} "PROMPT"`;
+  return `${text.replace(/\.$/, "")}; see pawl${command === undefined ? "" : ` ${command}`} --help`;
+}
+
+await main(process.argv.slice(2));

@@ -2,7 +2,7 @@ import type { RunView } from "../db/read.ts";
 import { ConfigError } from "../errors.ts";
 import { isTerminal } from "../outcome.ts";
 import { type DataPaths, runPaths } from "../paths.ts";
-import { readPatch } from "../workspace/patch.ts";
+import { readPatch } from "../workspace/patch-file.ts";
 
 /** The patch of a run that has ended; empty where it changed nothing. Throws ConfigError where there is none. */
 export async function patchOf(run: RunView, paths: DataPaths): Promise<Buffer> {

@@ -1,15 +1,21 @@
-import { realpathSync } from "node:fs";
-import { writeFile } from "node:fs/promises";
+import { constants, realpathSync } from "node:fs";
+import { access, writeFile } from "node:fs/promises";
+import path from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
+import { resolveModelSettings } from "../config/model-settings.ts";
 import { loadConfig } from "../config.ts";
 import { ConfigError } from "../errors.ts";
 import { isTerminal } from "../outcome.ts";
+import { runPaths } from "../paths.ts";
 import { openPawl, type Pawl, taskDefaults } from "../pawl.ts";
 import { tasksFromFlags } from "../producer/new-task.ts";
+import type { NewTask } from "../producer/task.ts";
 import { exportMessages } from "../report/export.ts";
+import type { RunReport } from "../report/run-view.ts";
+import { counted, duration, printable } from "../report/text.ts";
 import { describeEntry, followRun } from "./logs.ts";
 import { note, print, printJson } from "./output.ts";
-import { onStopSignals, stderrProgress } from "./progress.ts";
+import { onStopSignals, openProgress, type Progress } from "./progress.ts";
 
 type Options = Record<string, unknown> & {
   batch?: string;
@@ -22,6 +28,7 @@ type Options = Record<string, unknown> & {
 };
 
 const watchPollMs = 250;
+const interrupted = 130;
 
 /** `pawl run`: one task, worked on here; steps on stderr, the answer on stdout. Ctrl-C leaves it resumable. */
 export async function run(prompt: string, options: Options): Promise<void> {
@@ -31,17 +38,27 @@ export async function run(prompt: string, options: Options): Promise<void> {
   const cwd = process.cwd();
   const config = await loadConfig({ cwd, env: process.env, flags: settings });
   const flags = { ...options, prompt, ...choosePlace(options) };
-  const tasks = tasksFromFlags({ flags, cwd, batch: options.batch ?? null, defaults: taskDefaults(config) });
-  const pawl = await openPawl({ settings, logger: stderrProgress(config.logLevel, false) });
+  const defaults = taskDefaults(config);
+  const [task] = tasksFromFlags({ flags, cwd, batch: options.batch ?? null, defaults });
+  if (!task) throw new Error("one prompt gives one task");
+  // What would only fail later is looked at before anything is stored.
+  const { model, baseUrl } = resolveModelSettings(config, task.spec.model);
+  if (options.save !== undefined) await requireWritable(options.save);
+  const progress = openProgress({ level: config.logLevel, manyRuns: false });
+  const pawl = await openPawl({ settings, logger: progress.logger });
   try {
-    const [created] = await pawl.enqueueParsed(tasks);
-    if (!created) return;
-    if (!created.created)
-      note(
-        `the key ${created.key} is taken by run ${created.id}${created.changed ? ", whose task differs" : ""}: going on with that run`,
+    await pawl.requireRunnable(task.spec);
+    const id = await enqueueOne(pawl, task, progress);
+    progress.note(`run ${id} with ${model} at ${new URL(baseUrl).host}`);
+    if (task.spec.repo === null && task.spec.dir === null)
+      progress.note(
+        `in an empty folder: ${runPaths(pawl.paths, id).workspace} (--repo or --dir name another)`,
       );
-    await finishHere(pawl, created.id, options);
+    const { report, wasStopped } = await workOn(pawl, id, progress);
+    progress.close();
+    await conclude({ pawl, report, wasStopped, options });
   } finally {
+    progress.close();
     await pawl.close();
   }
 }
@@ -51,57 +68,123 @@ function choosePlace(options: Options): { dir?: string } {
   if (options.repo !== undefined || options.dir !== undefined) return {};
   if (!process.stdin.isTTY || !process.stderr.isTTY) return {};
   const dir = realpathSync(process.cwd());
-  note(`working in the current folder as it is: ${dir} (--repo works in an own clone)`);
+  note(`working in the current folder as it is: ${dir} (--repo . works in an own clone)`);
   return { dir };
 }
 
-async function finishHere(pawl: Pawl, id: string, options: Options): Promise<void> {
-  note(`run ${id}`);
+/** A night's history should not be lost to a folder that does not exist. */
+async function requireWritable(file: string): Promise<void> {
+  const folder = path.dirname(path.resolve(file));
+  const isWritable = await access(folder, constants.W_OK).then(
+    () => true,
+    () => false,
+  );
+  if (!isWritable)
+    throw new ConfigError(`--save: expected a file in a folder that can be written, got ${file}`);
+}
+
+async function enqueueOne(pawl: Pawl, task: NewTask, progress: Progress): Promise<string> {
+  const [created] = await pawl.enqueueParsed([task]);
+  if (!created) throw new Error("one task gives one run");
+  if (!created.created) {
+    const differs = created.changed ? ", whose task differs" : "";
+    progress.note(`the key ${created.key} is taken by run ${created.id}${differs}: going on with that run`);
+  }
+  return created.id;
+}
+
+async function workOn(
+  pawl: Pawl,
+  id: string,
+  progress: Progress,
+): Promise<{ report: RunReport; wasStopped: boolean }> {
   const worker = await pawl.startWorker({ only: id });
   const stop = new AbortController();
   const signals = onStopSignals(() => {
     stop.abort();
     worker.stop();
-  });
-  const watched = watchOthers(pawl, id, stop.signal);
+  }, progress.note);
+  const watched = watchOthers({ pawl, id, signal: stop.signal, progress });
   await worker.done;
   stop.abort();
   await watched;
   signals.remove();
-  const report = await pawl.getRun(id);
-  if (options.save !== undefined) {
-    const messages = await exportMessages(pawl.store, await pawl.store.findRun(id));
-    await writeFile(options.save, `${JSON.stringify(messages, null, 2)}\n`);
-  }
-  if (options.json) printJson(report);
-  else if (report.result !== null) print(report.result);
-  if (isTerminal(report.status)) {
-    note(`${report.status} (${report.reason}) after ${report.steps} steps; pawl show ${id}`);
-    if (report.error !== null) note(report.error);
-    process.exitCode = report.status === "succeeded" ? 0 : 1;
-  } else {
-    note(
-      `run ${id} is ${report.status} and can be resumed: pawl ${report.waiting ? `resume ${id}` : "worker --drain"}`,
-    );
-    process.exitCode = signals.exitCode() ?? 1;
-  }
+  return { report: await pawl.getRun(id), wasStopped: signals.received() !== undefined };
 }
 
 /** Says why nothing happens here: the folder is taken, or another worker has the run; then its log is shown. */
-async function watchOthers(pawl: Pawl, id: string, signal: AbortSignal): Promise<void> {
+async function watchOthers(options: {
+  pawl: Pawl;
+  id: string;
+  signal: AbortSignal;
+  progress: Progress;
+}): Promise<void> {
+  const { pawl, id, signal, progress } = options;
   const { store } = pawl;
   let said = "";
   while (!signal.aborted) {
     const row = await store.getRun(id);
-    if (row?.status === "queued" && row.ready === 0 && said !== "folder") {
-      said = "folder";
-      note("waiting: another run works in this folder");
+    if (row?.status === "queued" && row.ready === 0) {
+      const why = describeBlock(await store.getLaneHolder(row.lane ?? ""));
+      if (why !== said) progress.note(why);
+      said = why;
     }
     const owner = (await store.loadWorkers()).find((worker) => worker.id === row?.ownerId);
     if (owner && owner.pid !== process.pid) {
-      note(`worker ${owner.id} (pid ${owner.pid}) has this run; following its log`);
-      return followRun(store, id, { write: (entry) => note(describeEntry(entry)), follow: true, signal });
+      progress.note(`worker ${owner.id} (pid ${owner.pid}) has this run; following its log`);
+      const write = (entry: Parameters<typeof describeEntry>[0]) => progress.note(describeEntry(entry));
+      return followRun(store, id, { write, follow: true, signal });
     }
     await sleep(watchPollMs, undefined, { signal }).catch(() => {});
   }
+}
+
+/** Who has the folder decides what a person can do about it. */
+function describeBlock(holder: { id: string; status: string; waitKind: string | null } | undefined): string {
+  const head = "waiting: one run at a time works in this folder";
+  if (!holder) return head;
+  const { id, status, waitKind } = holder;
+  if (status === "running") return `${head}, now it is run ${id} (pawl logs -f ${id})`;
+  const goOn = status === "waiting" ? `pawl resume ${id}` : "pawl worker --drain";
+  const how = status === "waiting" ? `waits (${waitKind})` : "is queued, and nobody works on it";
+  return `${head}; run ${id} comes first, which ${how}: ${goOn} goes on with it, pawl cancel ${id} gives it up`;
+}
+
+async function conclude(input: {
+  pawl: Pawl;
+  report: RunReport;
+  wasStopped: boolean;
+  options: Options;
+}): Promise<void> {
+  const { pawl, report, wasStopped, options } = input;
+  if (options.json) printJson(report);
+  else if (report.result !== null) print(process.stdout.isTTY ? printable(report.result) : report.result);
+  for (const line of summarize(report)) note(line);
+  if (isTerminal(report.status)) process.exitCode = report.status === "succeeded" ? 0 : 1;
+  else process.exitCode = wasStopped ? interrupted : 1;
+  if (options.save === undefined) return;
+  const messages = await exportMessages(pawl.store, await pawl.store.findRun(report.id));
+  await writeFile(options.save, `${JSON.stringify(messages, null, 2)}\n`);
+  note(`${counted(messages.length, "message")} saved in ${options.save}`);
+}
+
+function summarize(report: RunReport): string[] {
+  const { id, status, reason, error, waiting, steps, changedFiles, usage } = report;
+  if (!isTerminal(status)) {
+    const goOn = waiting ? `pawl resume ${id}, then pawl worker --drain` : "pawl worker --drain";
+    const why = waiting ? ` (${[waiting.kind, waiting.note].filter(Boolean).join(": ")})` : "";
+    return [`run ${id} is ${status}${why} after ${counted(steps, "step")} and can be resumed: ${goOn}`];
+  }
+  const began = Date.parse(report.startedAt ?? report.createdAt);
+  const facts = [
+    `${status}${status === "succeeded" ? "" : ` (${reason})`} after ${counted(steps, "step")}`,
+    duration(Date.parse(report.finishedAt ?? report.createdAt) - began),
+    `${usage.promptTokens} → ${usage.completionTokens} tokens`,
+    changedFiles === null ? "" : `${counted(changedFiles.length, "file")} changed`,
+  ];
+  const next = ["show", ...(changedFiles?.length ? ["diff"] : [])].map((verb) => `pawl ${verb} ${id}`);
+  return [
+    ...(error === null ? [] : [printable(error)]),
+    `${facts.filter(Boolean).join(" · ")} (${next.join(", ")})`,
+  ];
 }

@@ -1,7 +1,8 @@
 import type { EventRow } from "../db/read.ts";
 import { phaseOf, type RunReport, reportRun } from "../report/run-view.ts";
+import { duration, flat, printable } from "../report/text.ts";
 import { withStore } from "./look.ts";
-import { duration, paint, print, printJson } from "./output.ts";
+import { paint, print, printJson } from "./output.ts";
 
 /** `pawl show RUN`: all that is known of a run. */
 export async function show(reference: string, options: { json?: boolean }): Promise<void> {
@@ -24,11 +25,16 @@ function describe(run: RunReport, prompt: string, events: EventRow[]): string[] 
     ["attempt", run.attempt > 1 ? String(run.attempt) : null],
     [
       "status",
-      [run.status, run.reason && `(${run.reason})`, run.phase && `· ${run.phase}`].filter(Boolean).join(" "),
+      [run.status, run.reason && `(${run.reason})`, run.status === "running" && run.phase && `· ${run.phase}`]
+        .filter(Boolean)
+        .join(" "),
     ],
     [
       "waits for",
-      run.waiting && [run.waiting.kind, run.waiting.note, run.waiting.wakeAt].filter(Boolean).join(" · "),
+      run.waiting &&
+        [run.waiting.kind, run.waiting.note, run.waiting.wakeAt, `go on: pawl resume ${run.id}`]
+          .filter(Boolean)
+          .join(" · "),
     ],
     ["steps", `${run.steps} of ${run.maxSteps}`],
     ["model", run.model],
@@ -52,13 +58,16 @@ function describe(run: RunReport, prompt: string, events: EventRow[]): string[] 
     ["error", run.error],
     ["what happened", events.map(describeEvent).join("\n")],
   ];
-  return [...lines, ...sections.flatMap(([name, text]) => (text ? ["", paint("bold", name), text] : []))];
+  return [
+    ...lines,
+    ...sections.flatMap(([name, text]) => (text ? ["", paint("bold", name), printable(text)] : [])),
+  ];
 }
 
 function describeEvent(event: EventRow): string {
   const facts = event.data === null ? {} : (JSON.parse(event.data) as Record<string, unknown>);
   const epoch = event.epoch === null ? "" : ` epoch ${event.epoch}`;
   const worker = event.workerId === null ? "" : ` worker ${event.workerId}`;
-  const pairs = Object.entries(facts).map(([name, value]) => ` ${name}=${String(value)}`);
+  const pairs = Object.entries(facts).map(([name, value]) => ` ${name}=${flat(value)}`);
   return `${new Date(event.at).toISOString()} ${event.kind}${epoch}${worker}${pairs.join("")}`;
 }

@@ -1,7 +1,8 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { reportStatus, type StatusReport } from "../report/status.ts";
+import { counted } from "../report/text.ts";
 import { type Look, openLook } from "./look.ts";
-import { note, print, printJson } from "./output.ts";
+import { exitOnInterrupt, paint, print, printJson, type Style } from "./output.ts";
 
 const watchPollMs = 250;
 
@@ -12,18 +13,21 @@ interface StatusOptions {
   json?: boolean;
 }
 
-/** `pawl status`: how many runs there are, by status and reason; with `--watch` a document for each change. */
+/**
+ * `pawl status`: how many runs there are, by status and reason; with `--watch` again whenever something changes, until it is
+ * interrupted or, with `--exit-code`, until all have ended.
+ */
 export async function status(options: StatusOptions): Promise<void> {
+  if (options.watch) exitOnInterrupt();
+  const show = options.json ? showDocument() : showText(options);
   let look = await openLook();
-  let last = "";
   for (;;) {
     const report = await reportStatus(look.store, { dataDir: look.paths.dataDir, batch: options.batch });
-    const text = JSON.stringify(report);
-    if (text !== last && options.json) printJson(report);
-    else if (text !== last) show(report, options);
-    last = text;
-    if (options.exitCode && (report.byStatus.failed ?? 0) > 0) process.exitCode = 1;
-    if (!options.watch) break;
+    show(report);
+    const { queued = 0, running = 0, waiting = 0, failed = 0 } = report.byStatus;
+    if (options.exitCode) process.exitCode = failed > 0 ? 1 : 0;
+    const hasEnded = report.total > 0 && queued + running + waiting === 0;
+    if (!options.watch || (options.exitCode && hasEnded)) break;
     look = await nextChange(look);
   }
   await look.store?.close();
@@ -40,20 +44,51 @@ async function nextChange(look: Look): Promise<Look> {
   return look;
 }
 
-function show(report: StatusReport, options: StatusOptions): void {
-  const counts = Object.entries(report.byStatus).filter(([, count]) => count > 0);
-  const reasons = Object.entries(report.byReason);
+/** A document for each change. A lease that was renewed is none. */
+function showDocument(): (report: StatusReport) => void {
+  let last = "";
+  return (report) => {
+    const text = JSON.stringify(report, (name, value) => (name === "leaseUntil" ? undefined : value));
+    if (text !== last) printJson(report);
+    last = text;
+  };
+}
+
+/** At a terminal the newest text takes the place of the one before. */
+function showText(options: StatusOptions): (report: StatusReport) => void {
+  let last: string[] = [];
+  return (report) => {
+    const lines = describe(report, options);
+    if (lines.join("\n") === last.join("\n")) return;
+    if (last.length > 0) process.stdout.write(process.stdout.isTTY ? `\u001b[${last.length}A\u001b[J` : "\n");
+    for (const line of lines) print(line);
+    last = lines;
+  };
+}
+
+const styles: Record<string, Style> = {
+  running: "cyan",
+  waiting: "yellow",
+  succeeded: "green",
+  failed: "red",
+};
+
+function describe(report: StatusReport, options: StatusOptions): string[] {
+  const counts = Object.entries(report.byStatus)
+    .filter(([, count]) => count > 0)
+    .map(([name, count]) => paint(styles[name] ?? "reset", `${count} ${name}`));
+  const reasons = Object.entries(report.byReason).map(([name, count]) => `${count} ${name}`);
   const of = options.batch === undefined ? "" : ` of batch ${options.batch}`;
-  print(
-    `${report.total} runs${of}${counts.length > 0 ? `: ${counts.map(([name, count]) => `${count} ${name}`).join(", ")}` : ""}`,
-  );
-  if (reasons.length > 0) print(`ended: ${reasons.map(([name, count]) => `${count} ${name}`).join(", ")}`);
   const { promptTokens, completionTokens, cachedTokens } = report.usage;
-  print(`tokens: ${promptTokens} in (${cachedTokens} cached), ${completionTokens} out`);
-  for (const worker of report.workers) {
-    print(`worker ${worker.id} on ${worker.host}, pid ${worker.pid}: ${worker.running} running`);
-  }
-  if (report.workers.length === 0 && (report.byStatus.queued ?? 0) > 0)
-    note("no worker is alive: start one with pawl worker");
-  print(`data: ${report.dataDir}`);
+  const isStuck = report.workers.length === 0 && (report.byStatus.queued ?? 0) > 0;
+  return [
+    `${counted(report.total, "run")}${of}${counts.length > 0 ? `: ${counts.join(", ")}` : ""}`,
+    ...(reasons.length > 0 ? [`ended   ${reasons.join(", ")}`] : []),
+    `tokens  ${promptTokens} in (${cachedTokens} cached), ${completionTokens} out`,
+    ...report.workers.map(
+      ({ id, host, pid, running }) => `worker  ${id} on ${host}, pid ${pid}: ${running} running`,
+    ),
+    ...(isStuck ? ["worker  none is alive: start one with pawl worker"] : []),
+    `data    ${report.dataDir}`,
+  ];
 }

@@ -1,16 +1,16 @@
 import type { RunView } from "../db/read.ts";
-import type { Steered } from "../db/steer.ts";
+import type { RetryChanges, Steered } from "../db/steer.ts";
 import type { Store } from "../db/store.ts";
 import { ConfigError } from "../errors.ts";
 import { classOf, isTerminal, reasonClasses } from "../outcome.ts";
 import { withStore } from "./look.ts";
-import { print, printJson } from "./output.ts";
+import { note, print, printJson } from "./output.ts";
 
-interface Options {
+type Options = Record<string, unknown> & {
   batch?: string;
   class?: string;
   json?: boolean;
-}
+};
 
 /** `pawl cancel|pause|resume|retry`: each of the runs named, or those of a batch that the verb can change. */
 export async function steer(verb: string, references: string[], options: Options): Promise<void> {
@@ -24,13 +24,26 @@ export async function steer(verb: string, references: string[], options: Options
       `expected --class to be one of ${Object.keys(reasonClasses).join(", ")}, got ${options.class}`,
     );
   }
+  const changes = verb === "retry" ? await readChanges(options) : {};
   await withStore(async ({ store }) => {
-    for (const run of await chooseRuns(store, { verb, references, options })) {
-      const steered = await change(store, verb, run.id);
+    const chosen = await chooseRuns(store, { verb, references, options });
+    for (const run of chosen) {
+      const steered = await change(store, { verb, id: run.id, changes });
       if (options.json) printJson(steered);
-      else print(`${run.id}  ${run.key ?? ""}  ${describe(verb, steered)}`);
+      else print([run.id, ...(run.key === null ? [] : [run.key]), describe(verb, steered)].join("  "));
     }
+    if (chosen.length === 0) note(`no run to ${verb}`);
   });
+}
+
+async function readChanges(flags: Record<string, unknown>): Promise<RetryChanges> {
+  const { fieldsFromFlags } = await import("../producer/fields.ts");
+  const { maxSteps, timeLimitMs, model } = fieldsFromFlags({ flags, cwd: process.cwd() });
+  return {
+    ...(maxSteps !== undefined && { maxSteps }),
+    ...(timeLimitMs !== undefined && { timeLimitMs }),
+    ...(model !== undefined && { model }),
+  };
 }
 
 async function chooseRuns(
@@ -40,21 +53,42 @@ async function chooseRuns(
   const { verb, references, options } = input;
   const named = await Promise.all(references.map((reference) => store.findRun(reference)));
   const batch = options.batch === undefined ? [] : await store.loadRuns({ batch: options.batch });
-  const inBatch = batch.filter((run) =>
-    verb === "retry" ? isRetried(run, options) : !isTerminal(run.status),
-  );
+  const inBatch = batch.filter((run) => canChange(verb, run, options));
   const ofClass = (run: RunView) => options.class === undefined || classOf(run.reason) === options.class;
-  return [...named, ...inBatch].filter(ofClass);
+  // One run may be named twice, or be in the batch too.
+  const chosen = new Map([...named, ...inBatch].filter(ofClass).map((run) => [run.id, run]));
+  for (const run of chosen.values()) if (verb === "retry") requireFinished(run);
+  return [...chosen.values()];
 }
 
-/** Without a class, what failed; successes and cancelled runs only where the class says so. */
-function isRetried(run: RunView, options: Options): boolean {
-  return options.class === undefined ? run.status === "failed" : isTerminal(run.status);
+function canChange(verb: string, run: RunView, options: Options): boolean {
+  if (verb === "retry") {
+    // Without a class, what failed; successes and cancelled runs only where the class says so.
+    return options.class === undefined ? run.status === "failed" : isTerminal(run.status);
+  }
+  if (verb === "resume") return run.status === "waiting" || run.pauseAt !== null;
+  return !isTerminal(run.status);
+}
+
+/** Before anything is changed: all of the runs named, or none. */
+function requireFinished(run: RunView): void {
+  if (!isTerminal(run.status)) {
+    throw new ConfigError(
+      `expected finished runs to retry, got ${run.id}, which is ${run.status}: pawl cancel ${run.id} ends it`,
+    );
+  }
+  if (run.superseded)
+    throw new ConfigError(
+      `expected the newest attempt to retry, got ${run.id}, which another has superseded`,
+    );
 }
 
 type Change = Steered & { retriedAs?: string };
 
-async function change(store: Store, verb: string, id: string): Promise<Change> {
+async function change(
+  store: Store,
+  { verb, id, changes }: { verb: string; id: string; changes: RetryChanges },
+): Promise<Change> {
   switch (verb) {
     case "cancel":
       return store.cancel(id);
@@ -63,7 +97,7 @@ async function change(store: Store, verb: string, id: string): Promise<Change> {
     case "resume":
       return store.resume(id);
     default: {
-      const retriedAs = await store.retry(id);
+      const retriedAs = await store.retry(id, changes);
       return { id, status: "queued", changed: true, retriedAs };
     }
   }

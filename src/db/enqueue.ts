@@ -83,26 +83,31 @@ export function enqueueVerbs(context: StoreContext) {
     return { id, key: task.key, created: true };
   }
 
+  /** One event a batch; it names the run where there is only one. */
+  function recordEnqueued(batch: string, results: EnqueueResult[]): void {
+    const created = results.filter((result) => result.created);
+    record({
+      kind: "enqueued",
+      batchId: batch,
+      runId: created.length === 1 ? created[0]?.id : undefined,
+      data: { created: created.length, existing: results.length - created.length },
+    });
+  }
+
   return {
     /** Adds tasks, all or none. A key that exists in its batch names the run that has it; that run is untouched. */
     enqueue(tasks: NewTask[]): Promise<EnqueueResult[]> {
       return write(() => {
         const ids = new Map<string | null, string>();
-        const results = tasks.map((task) => {
+        const results: EnqueueResult[] = [];
+        for (const task of tasks) {
           const batch = ids.get(task.batch) ?? batchId(task.batch);
           ids.set(task.batch, batch);
-          return enqueueOne(task, batch);
-        });
-        const created = results.filter((result) => result.created);
-        const [only] = created;
-        for (const batch of ids.values()) {
-          const runId = created.length === 1 ? only?.id : undefined;
-          record({
-            kind: "enqueued",
-            batchId: batch,
-            runId,
-            data: { created: created.length, existing: results.length - created.length },
-          });
+          results.push(enqueueOne(task, batch));
+        }
+        for (const [name, batch] of ids) {
+          const ofBatch = results.filter((_, index) => tasks[index]?.batch === name);
+          recordEnqueued(batch, ofBatch);
         }
         return results;
       });

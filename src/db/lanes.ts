@@ -28,9 +28,15 @@ export function laneVerbs({ db }: StoreContext) {
     .orderBy(desc(runs.priority), runs.id)
     .limit(1)
     .prepare();
-  const setReady = db
+  const hold = db
     .update(runs)
-    .set({ ready: sql`${placeholder("ready")}` })
+    .set({ ready: 0 })
+    .where(eq(runs.id, placeholder("id")))
+    .prepare();
+  // A new generation: the queue may have been told of it while nobody could claim it.
+  const free = db
+    .update(runs)
+    .set({ ready: 1, generation: sql`${runs.generation} + 1` })
     .where(eq(runs.id, placeholder("id")))
     .prepare();
 
@@ -42,14 +48,14 @@ export function laneVerbs({ db }: StoreContext) {
       if (!holder) return 1;
       const hasBegun = holder.status !== "queued" || holder.epoch > 0;
       if (hasBegun || holder.priority >= priority) return 0;
-      setReady.run({ id: holder.id, ready: 0 });
+      hold.run({ id: holder.id });
       return 1;
     },
     /** Gives the lane of a run that ended to the next in line. */
     leave(lane: string | null): void {
       if (lane === null || findHolder.get({ lane })) return;
       const next = findNext.get({ lane });
-      if (next) setReady.run({ id: next.id, ready: 1 });
+      if (next) free.run({ id: next.id });
     },
   };
 }

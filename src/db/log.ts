@@ -1,15 +1,8 @@
-import { and, eq, sql } from "drizzle-orm";
 import type { Usage } from "../model/model.ts";
-import { type Claim, isOwned, requireOwned } from "./claim.ts";
-import {
-  type CallState,
-  calls,
-  compactions,
-  type MessageKind,
-  messages,
-  modelCalls,
-  runs,
-} from "./schema.ts";
+import type { Claim } from "./claim.ts";
+import { lostLease } from "./fence.ts";
+import { prepareLogStatements } from "./log-statements.ts";
+import { type CallState, compactions, type MessageKind } from "./schema.ts";
 import type { StoreContext } from "./store.ts";
 
 /** One message at the run's next seq. */
@@ -49,16 +42,20 @@ export interface NewCompaction {
   kind: "prune" | "summary" | "digest";
   throughSeq: number;
   body: string;
+  /** Number of the run's newest request: the one that wrote this, or was to. */
+  modelCall: number | null;
   tokensBefore: number;
   tokensAfter: number;
 }
 
-const { placeholder } = sql;
-
 /** The verbs of one step. All are fenced by the claim; messages are also fenced by triggers of the database. */
 export function logVerbs(context: StoreContext) {
   const { db, write, now } = context;
-  const statements = prepareStatements(context);
+  const statements = prepareLogStatements(context);
+
+  function requireOwned(claim: Claim): void {
+    if (!statements.checkOwned.get({ ...claim, now: now() })) throw lostLease(claim);
+  }
 
   function appendMessage(claim: Claim, message: NewMessage): void {
     statements.insertMessage.run({
@@ -84,17 +81,19 @@ export function logVerbs(context: StoreContext) {
       completionTokens: facts.usage?.completionTokens ?? 0,
       cachedTokens: facts.usage?.cachedTokens ?? 0,
     });
-    requireOwned(result, claim);
+    if (result.changes === 0) throw lostLease(claim);
   }
 
   function settleModelCall(claim: Claim, settled: SettledModelCall): void {
-    statements.settleModelCall.run({
+    const { n, usage, responseId } = settled;
+    const result = statements.settleModelCall.run({
       runId: claim.runId,
-      n: settled.n,
-      ...settled.usage,
-      responseId: settled.responseId,
+      n,
+      ...usage,
+      responseId,
       now: now(),
     });
+    requireOpen(result, `request ${n} of run ${claim.runId}`);
   }
 
   return {
@@ -109,9 +108,9 @@ export function logVerbs(context: StoreContext) {
     ): Promise<{ cancelAt: number | null; pauseAt: number | null }> {
       return write(() => {
         const asked = statements.touch.get({ ...claim, now: now(), activeMs });
-        if (!asked) requireOwned({ changes: 0 }, claim);
+        if (!asked) throw lostLease(claim);
         statements.insertModelCall.run({ ...call, runId: claim.runId, epoch: claim.epoch, startedAt: now() });
-        return { cancelAt: asked?.cancelAt ?? null, pauseAt: asked?.pauseAt ?? null };
+        return asked;
       });
     },
 
@@ -143,8 +142,12 @@ export function logVerbs(context: StoreContext) {
     /** The start row of a call that must not simply be repeated: committed before it runs. */
     startCall(claim: Claim, call: { step: number; ordinal: number }): Promise<void> {
       return write(() => {
-        requireOwned({ changes: statements.checkOwned.get({ ...claim, now: now() }) ? 1 : 0 }, claim);
-        statements.startCall.run({ ...call, runId: claim.runId, epoch: claim.epoch, now: now() });
+        requireOwned(claim);
+        const started = { ...call, runId: claim.runId, epoch: claim.epoch, now: now() };
+        requireOpen(
+          statements.startCall.run(started),
+          `call ${call.step}.${call.ordinal} of run ${claim.runId}`,
+        );
       });
     },
 
@@ -157,22 +160,17 @@ export function logVerbs(context: StoreContext) {
       return write(() => {
         advance(claim, { seq: result.seq, steps: result.step, activeMs: facts.activeMs });
         appendMessage(claim, result);
-        statements.endCall.run({
-          runId: claim.runId,
-          step: result.step,
-          ordinal: result.ordinal,
-          state: facts.state,
-          note: facts.note,
-          resultSeq: result.seq,
-          now: now(),
-        });
+        const { step, ordinal, seq: resultSeq } = result;
+        const { state, note } = facts;
+        const ended = { runId: claim.runId, step, ordinal, state, note, resultSeq, now: now() };
+        requireOpen(statements.endCall.run(ended), `call ${step}.${ordinal} of run ${claim.runId}`);
       });
     },
 
-    /** A request that brought no reply. */
+    /** A request that brought no reply; one that was settled stays so. */
     failModelCall(claim: Claim, call: { n: number; error: string }): Promise<void> {
       return write(() => {
-        requireOwned({ changes: statements.checkOwned.get({ ...claim, now: now() }) ? 1 : 0 }, claim);
+        requireOwned(claim);
         statements.failModelCall.run({ ...call, runId: claim.runId, now: now() });
       });
     },
@@ -194,120 +192,17 @@ export function logVerbs(context: StoreContext) {
           completionTokens: usage?.completionTokens ?? 0,
           cachedTokens: usage?.cachedTokens ?? 0,
         });
-        requireOwned(result, claim);
+        if (result.changes === 0) throw lostLease(claim);
         if (settled) settleModelCall(claim, settled);
         db.insert(compactions)
-          .values({ ...compaction, runId: claim.runId, modelCall: settled?.n ?? null, at: now() })
+          .values({ ...compaction, runId: claim.runId, at: now() })
           .run();
       });
     },
   };
 }
 
-function prepareStatements({ db }: StoreContext) {
-  const spent = {
-    activeMs: sql`${placeholder("activeMs")}`,
-    promptTokens: sql`${runs.promptTokens} + ${placeholder("promptTokens")}`,
-    completionTokens: sql`${runs.completionTokens} + ${placeholder("completionTokens")}`,
-    cachedTokens: sql`${runs.cachedTokens} + ${placeholder("cachedTokens")}`,
-  };
-  const thisModelCall = and(eq(modelCalls.runId, placeholder("runId")), eq(modelCalls.n, placeholder("n")));
-  const thisCall = and(
-    eq(calls.runId, placeholder("runId")),
-    eq(calls.step, placeholder("step")),
-    eq(calls.ordinal, placeholder("ordinal")),
-  );
-  return {
-    checkOwned: db.select({ id: runs.id }).from(runs).where(isOwned()).prepare(),
-    touch: db
-      .update(runs)
-      .set({ activeMs: spent.activeMs })
-      .where(isOwned())
-      .returning({ cancelAt: runs.cancelAt, pauseAt: runs.pauseAt })
-      .prepare(),
-    spend: db.update(runs).set(spent).where(isOwned()).prepare(),
-    advance: db
-      .update(runs)
-      .set({ ...spent, seq: sql`${placeholder("seq")}`, steps: sql`${placeholder("steps")}` })
-      .where(and(isOwned(), sql`${runs.seq} = ${placeholder("seq")} - 1`))
-      .prepare(),
-    insertMessage: db
-      .insert(messages)
-      .values({
-        runId: placeholder("runId"),
-        seq: placeholder("seq"),
-        step: placeholder("step"),
-        epoch: placeholder("epoch"),
-        kind: placeholder("kind"),
-        ordinal: placeholder("ordinal"),
-        body: placeholder("body"),
-        tokens: placeholder("tokens"),
-        at: placeholder("at"),
-      })
-      .prepare(),
-    insertModelCall: db
-      .insert(modelCalls)
-      .values({
-        runId: placeholder("runId"),
-        n: placeholder("n"),
-        step: placeholder("step"),
-        epoch: placeholder("epoch"),
-        purpose: placeholder("purpose"),
-        model: placeholder("model"),
-        state: "sent",
-        startedAt: placeholder("startedAt"),
-      })
-      .prepare(),
-    settleModelCall: db
-      .update(modelCalls)
-      .set({
-        state: "done",
-        promptTokens: sql`${placeholder("promptTokens")}`,
-        completionTokens: sql`${placeholder("completionTokens")}`,
-        cachedTokens: sql`${placeholder("cachedTokens")}`,
-        reasoningTokens: sql`${placeholder("reasoningTokens")}`,
-        responseId: sql`${placeholder("responseId")}`,
-        endedAt: sql`${placeholder("now")}`,
-      })
-      .where(thisModelCall)
-      .prepare(),
-    failModelCall: db
-      .update(modelCalls)
-      .set({ state: "failed", error: sql`${placeholder("error")}`, endedAt: sql`${placeholder("now")}` })
-      .where(thisModelCall)
-      .prepare(),
-    insertCall: db
-      .insert(calls)
-      .values({
-        runId: placeholder("runId"),
-        step: placeholder("step"),
-        ordinal: placeholder("ordinal"),
-        epoch: placeholder("epoch"),
-        origin: "model",
-        tool: placeholder("tool"),
-        class: placeholder("class"),
-        state: "planned",
-        providerId: placeholder("wireId"),
-      })
-      .prepare(),
-    startCall: db
-      .update(calls)
-      .set({
-        state: "started",
-        epoch: sql`${placeholder("epoch")}`,
-        startedAt: sql`${placeholder("now")}`,
-      })
-      .where(thisCall)
-      .prepare(),
-    endCall: db
-      .update(calls)
-      .set({
-        state: sql`${placeholder("state")}`,
-        note: sql`${placeholder("note")}`,
-        resultSeq: sql`${placeholder("resultSeq")}`,
-        endedAt: sql`${placeholder("now")}`,
-      })
-      .where(thisCall)
-      .prepare(),
-  };
+/** A call is answered once and a request settled once, whatever the caller believes. */
+function requireOpen(result: { changes: number }, what: string): void {
+  if (result.changes === 0) throw new Error(`expected ${what} to be open, but it is not there or has ended`);
 }

@@ -1,4 +1,4 @@
-import { existsSync, mkdirSync } from "node:fs";
+import { mkdirSync } from "node:fs";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
 import Database from "better-sqlite3";
@@ -13,6 +13,8 @@ const migrationsFolder = fileURLToPath(new URL("../../migrations", import.meta.u
 const oldestSafeSqlite = "3.51.3";
 /** SQLite itself waits this long for a lock; longer waits are asynchronous, so that they never freeze the process. */
 const busyTimeoutMs = 5;
+/** Marks a file as pawl's, in the place that SQLite has for it: the letters `pawl`. */
+const applicationId = 0x7061776c;
 
 /** The connection and drizzle's view of it. */
 export interface Connection {
@@ -22,28 +24,33 @@ export interface Connection {
 
 /**
  * Opens the database file, creating and migrating it as needed.
- * Throws ConfigError for a file that is not pawl's, was written by a newer pawl, or lies where WAL does not work.
+ * Throws ConfigError for a file that is not pawl's, is damaged, was written by a newer pawl, or lies where WAL does not work.
  */
 export async function openConnection(file: string): Promise<Connection> {
   mkdirSync(path.dirname(file), { recursive: true });
-  const isNew = !existsSync(file);
-  const sqlite = new Database(file, { timeout: busyTimeoutMs });
+  let sqlite: Database.Database | undefined;
   try {
-    requireSafeVersion(sqlite);
+    sqlite = new Database(file, { timeout: busyTimeoutMs });
+    requireSafeVersion(await versionOf(sqlite));
     const latest = newestMigration();
-    if (isNew || (await appliedMigration(sqlite, file)) !== latest) await initialise(sqlite, file, latest);
+    if ((await appliedMigration(sqlite, file)) !== latest) await initialise(sqlite, file, latest);
     await setPragmas(sqlite, file);
     return { sqlite, db: drizzle(sqlite) };
   } catch (error) {
-    sqlite.close();
-    throw error;
+    sqlite?.close();
+    throw explain(error, file);
   }
 }
 
-function requireSafeVersion(sqlite: Database.Database): void {
-  const { version } = sqlite.prepare<[], { version: string }>("SELECT sqlite_version() AS version").get() ?? {
-    version: "unknown",
-  };
+/** Even this statement reads the schema, so it can meet a lock. */
+async function versionOf(sqlite: Database.Database): Promise<string> {
+  const row = await retryBusy(() =>
+    sqlite.prepare<[], { version: string }>("SELECT sqlite_version() AS version").get(),
+  );
+  return row?.version ?? "unknown";
+}
+
+export function requireSafeVersion(version: string): void {
   const isOld = version.localeCompare(oldestSafeSqlite, "en", { numeric: true }) < 0;
   if (isOld || version === "unknown") {
     throw new ConfigError(
@@ -58,31 +65,26 @@ function newestMigration(): number {
 }
 
 /** Stamp of the newest migration applied to this file; 0 for an empty file. */
-async function appliedMigration(sqlite: Database.Database, file: string): Promise<number> {
-  try {
-    const tables = await retryBusy(() =>
-      sqlite.prepare<[], { name: string }>("SELECT name FROM sqlite_master WHERE type = 'table'").all(),
-    );
+function appliedMigration(sqlite: Database.Database, file: string): Promise<number> {
+  return retryBusy(() => {
+    const tables = sqlite
+      .prepare<[], { name: string }>("SELECT name FROM sqlite_master WHERE type = 'table'")
+      .all();
     if (tables.length === 0) return 0;
-    if (!tables.some((table) => table.name === "__drizzle_migrations"))
-      throw notOurs(file, "holds other tables");
-    const row = await retryBusy(() =>
-      sqlite
-        .prepare<[], { at: number | null }>("SELECT max(created_at) AS at FROM __drizzle_migrations")
-        .get(),
-    );
+    if (sqlite.pragma("application_id", { simple: true }) !== applicationId) {
+      throw notOurs(file, "holds another program's tables");
+    }
+    const row = sqlite
+      .prepare<[], { at: number | null }>("SELECT max(created_at) AS at FROM __drizzle_migrations")
+      .get();
     return row?.at ?? 0;
-  } catch (error) {
-    const code = error instanceof Database.SqliteError ? error.code : "";
-    if (code === "SQLITE_NOTADB") throw notOurs(file, "is not a SQLite file");
-    if (code === "SQLITE_CORRUPT") throw notOurs(file, "is damaged");
-    throw error;
-  }
+  });
 }
 
-function notOurs(file: string, found: string): ConfigError {
+function notOurs(file: string, found: string, cause?: unknown): ConfigError {
   return new ConfigError(
     `expected pawl's database at ${file}, but the file ${found}: restore it from a backup, move it away, or set PAWL_HOME to another folder`,
+    { cause },
   );
 }
 
@@ -97,6 +99,8 @@ async function initialise(sqlite: Database.Database, file: string, latest: numbe
         `expected a database of this pawl or an older one, got one written by a newer pawl at ${file}: update pawl`,
       );
     }
+    // Before the first table, so that the mark is never missing beside tables.
+    if (applied === 0) await retryBusy(() => sqlite.pragma(`application_id = ${applicationId}`));
     await setPragmas(sqlite, file);
     await retryBusy(() => migrate(drizzle(sqlite), { migrationsFolder }));
   } finally {
@@ -104,7 +108,8 @@ async function initialise(sqlite: Database.Database, file: string, latest: numbe
   }
 }
 
-async function setPragmas(sqlite: Database.Database, file: string): Promise<void> {
+/** What every connection sets. Throws ConfigError where write-ahead logging does not work. */
+export async function setPragmas(sqlite: Database.Database, file: string): Promise<void> {
   const mode = await retryBusy(() => sqlite.pragma("journal_mode = WAL", { simple: true }));
   if (mode !== "wal") {
     throw new ConfigError(
@@ -112,6 +117,20 @@ async function setPragmas(sqlite: Database.Database, file: string): Promise<void
     );
   }
   // better-sqlite3 is built with NORMAL for WAL, which may lose the last commits on power loss.
-  sqlite.pragma("synchronous = FULL");
+  await retryBusy(() => sqlite.pragma("synchronous = FULL"));
   sqlite.pragma("foreign_keys = ON");
+}
+
+/** What SQLite says of a file that cannot be used, as a person needs it. */
+function explain(error: unknown, file: string): unknown {
+  const code = error instanceof Database.SqliteError ? error.code : "";
+  if (code === "SQLITE_NOTADB") return notOurs(file, "is not a SQLite file", error);
+  if (code.startsWith("SQLITE_CORRUPT")) return notOurs(file, "is damaged", error);
+  if (/^SQLITE_(CANTOPEN|READONLY|PERM|AUTH)/.test(code)) {
+    return new ConfigError(
+      `expected to read and write ${file}, got ${code}: check that this user may write the file and its folder`,
+      { cause: error },
+    );
+  }
+  return error;
 }

@@ -1,6 +1,7 @@
-import { and, asc, desc, eq, gt, like, lte, max, or, type SQL, sql } from "drizzle-orm";
+import { and, asc, desc, eq, gt, isNull, like, type SQL, sql } from "drizzle-orm";
 import { ConfigError } from "../errors.ts";
 import type { Status } from "../outcome.ts";
+import { requireBatch } from "./batches.ts";
 import {
   batches,
   blobs,
@@ -11,9 +12,10 @@ import {
   modelCalls,
   runs,
   snapshots,
-  workers,
 } from "./schema.ts";
 import type { StoreContext } from "./store.ts";
+import { type LogTail, tailReader } from "./tail.ts";
+import { isBusy } from "./writer.ts";
 
 export type MessageRow = typeof messages.$inferSelect;
 export type CallRow = typeof calls.$inferSelect;
@@ -32,236 +34,133 @@ export interface RunFilter {
   limit?: number | undefined;
 }
 
-/** What a resuming worker needs: the prompt, the task, and the log since the last compaction. Its size is the window's, not the history's. */
-export interface LogTail {
-  /** System prompt and tool schemas as stored by the first owner; null before it began. */
-  prompt: string | null;
-  compaction: CompactionRow | null;
-  compactions: number;
-  /** The first two messages (system and task) and those after the compaction. */
-  messages: MessageRow[];
-  openCalls: CallRow[];
-  lastModelCall: ModelCallRow | null;
-}
-
-/** Messages that stand before every compaction: system prompt and task. */
-export const pinnedMessages = 2;
 const latestFirst = desc(runs.id);
 
-/** Reads. They see what is committed and wait for nobody. */
-export function readVerbs({ sqlite, db }: StoreContext) {
+/** Reads. They see what is committed and wait for nobody who writes. */
+export function readVerbs({ sqlite, db, read }: StoreContext) {
   const version = sqlite.prepare<[], { data_version: number }>("PRAGMA data_version");
+  const tail = tailReader({ db });
+  let lastVersion = 0;
 
-  function view(condition: SQL | undefined, limit?: number): RunView[] {
-    const query = db
+  function view(condition: SQL | undefined, limit = -1): RunView[] {
+    return db
       .select({ run: runs, batch: batches.name })
       .from(runs)
       .innerJoin(batches, eq(batches.id, runs.batchId))
       .where(condition)
-      .orderBy(latestFirst);
-    const rows = limit === undefined ? query.all() : query.limit(limit).all();
-    return rows.map(({ run, batch }) => ({ ...run, batch }));
+      .orderBy(latestFirst)
+      .limit(limit)
+      .all()
+      .map(({ run, batch }) => ({ ...run, batch }));
   }
 
-  function batchId(name: string): string {
-    const row = db.select({ id: batches.id }).from(batches).where(eq(batches.name, name)).get();
-    if (!row)
-      throw new ConfigError(`expected the name of a batch, got ${name}: no tasks were enqueued under it`);
-    return row.id;
+  function find(reference: string): RunView[] {
+    const exact = view(eq(runs.id, reference));
+    const byKey = exact.length > 0 ? exact : view(and(eq(runs.key, reference), eq(runs.superseded, 0)), 3);
+    const isPrefix = /^[0-9a-z]+$/.test(reference);
+    return byKey.length > 0 || !isPrefix ? byKey : view(like(runs.id, `${reference}%`), 3);
   }
 
   return {
     /** Changes whenever another connection commits. */
     dataVersion(): number {
-      return version.get()?.data_version ?? 0;
+      try {
+        lastVersion = version.get()?.data_version ?? 0;
+      } catch (error) {
+        if (!isBusy(error)) throw error;
+      }
+      return lastVersion;
     },
 
-    async getRun(id: string): Promise<RunView | undefined> {
-      return view(eq(runs.id, id))[0];
+    getRun(id: string): Promise<RunView | undefined> {
+      return read(() => view(eq(runs.id, id))[0]);
     },
 
     /** The run that an id, a unique prefix of one, or a key means. Throws ConfigError if none or several. */
     async findRun(reference: string): Promise<RunView> {
-      const exact = view(eq(runs.id, reference));
-      const byKey = exact.length > 0 ? exact : view(and(eq(runs.key, reference), eq(runs.superseded, 0)), 3);
-      const isPrefix = /^[0-9a-z]+$/.test(reference);
-      const found = byKey.length > 0 || !isPrefix ? byKey : view(like(runs.id, `${reference}%`), 3);
+      const found = await read(() => find(reference));
       const [only] = found;
       if (found.length === 1 && only) return only;
-      const got =
-        found.length === 0
-          ? "none"
-          : `${found.map((run) => run.id).join(", ")}${found.length > 2 ? ", …" : ""}`;
+      const ids = found.map((run) => run.id).join(", ");
+      const got = found.length === 0 ? "none" : `${ids}${found.length > 2 ? ", …" : ""}`;
       throw new ConfigError(
         `expected one run with the id, the prefix of an id, or the key ${JSON.stringify(reference)}, got ${got}: see pawl list`,
       );
     },
 
     /** Newest first; superseded attempts only by their id. */
-    async loadRuns(filter: RunFilter): Promise<RunView[]> {
-      const conditions = [eq(runs.superseded, 0)];
-      if (filter.batch !== undefined) conditions.push(eq(runs.batchId, batchId(filter.batch)));
-      if (filter.status !== undefined) conditions.push(eq(runs.status, filter.status));
-      return view(and(...conditions), filter.limit);
+    loadRuns(filter: RunFilter): Promise<RunView[]> {
+      return read(() => {
+        const { batch, status, limit } = filter;
+        const inBatch = batch === undefined ? undefined : eq(runs.batchId, requireBatch(db, batch));
+        const withStatus = status === undefined ? undefined : eq(runs.status, status);
+        return view(and(eq(runs.superseded, 0), inBatch, withStatus), limit);
+      });
     },
 
-    async loadTail(runId: string, promptHash: string | null): Promise<LogTail> {
-      const last = db
-        .select()
-        .from(compactions)
-        .where(and(eq(compactions.runId, runId), sql`kind != 'prune'`))
-        .orderBy(desc(compactions.n))
-        .limit(1)
-        .get();
-      const count = db
-        .select({ n: max(compactions.n) })
-        .from(compactions)
-        .where(eq(compactions.runId, runId))
-        .get();
-      const prompt = promptHash ? db.select().from(blobs).where(eq(blobs.hash, promptHash)).get() : undefined;
-      const pinned = lte(messages.seq, pinnedMessages);
-      return {
-        prompt: prompt?.body ?? null,
-        compaction: last ?? null,
-        compactions: count?.n ?? 0,
-        messages: db
-          .select()
-          .from(messages)
-          .where(and(eq(messages.runId, runId), or(pinned, gt(messages.seq, last?.throughSeq ?? 0))))
-          .orderBy(asc(messages.seq))
-          .all(),
-        openCalls: db
-          .select()
-          .from(calls)
-          .where(and(eq(calls.runId, runId), sql`state IN ('planned', 'asked', 'started')`))
-          .orderBy(asc(calls.step), asc(calls.ordinal))
-          .all(),
-        lastModelCall:
-          db
-            .select()
-            .from(modelCalls)
-            .where(eq(modelCalls.runId, runId))
-            .orderBy(desc(modelCalls.n))
-            .limit(1)
-            .get() ?? null,
-      };
+    loadTail(runId: string, promptHash: string | null): Promise<LogTail> {
+      return read(() => tail(runId, promptHash));
     },
 
     /** The whole log after `afterSeq`, in order. */
-    async loadMessages(runId: string, afterSeq = 0): Promise<MessageRow[]> {
-      return db
-        .select()
-        .from(messages)
-        .where(and(eq(messages.runId, runId), gt(messages.seq, afterSeq)))
-        .orderBy(asc(messages.seq))
-        .all();
+    loadMessages(runId: string, afterSeq = 0): Promise<MessageRow[]> {
+      const after = and(eq(messages.runId, runId), gt(messages.seq, afterSeq));
+      return read(() => db.select().from(messages).where(after).orderBy(asc(messages.seq)).all());
     },
 
     /** System prompt and tool schemas as stored. */
     async getBlob(hash: string): Promise<string | undefined> {
-      return db.select().from(blobs).where(eq(blobs.hash, hash)).get()?.body;
+      const row = await read(() => db.select().from(blobs).where(eq(blobs.hash, hash)).get());
+      return row?.body;
     },
 
-    async loadCalls(runId: string): Promise<CallRow[]> {
-      return db
-        .select()
-        .from(calls)
-        .where(eq(calls.runId, runId))
-        .orderBy(asc(calls.step), asc(calls.ordinal))
-        .all();
+    loadCalls(runId: string): Promise<CallRow[]> {
+      const order = [asc(calls.step), asc(calls.ordinal)];
+      return read(() =>
+        db
+          .select()
+          .from(calls)
+          .where(eq(calls.runId, runId))
+          .orderBy(...order)
+          .all(),
+      );
     },
 
-    async loadModelCalls(runId: string): Promise<ModelCallRow[]> {
-      return db.select().from(modelCalls).where(eq(modelCalls.runId, runId)).orderBy(asc(modelCalls.n)).all();
+    loadModelCalls(runId: string): Promise<ModelCallRow[]> {
+      const ofRun = eq(modelCalls.runId, runId);
+      return read(() => db.select().from(modelCalls).where(ofRun).orderBy(asc(modelCalls.n)).all());
     },
 
-    async loadCompactions(runId: string): Promise<CompactionRow[]> {
-      return db
-        .select()
-        .from(compactions)
-        .where(eq(compactions.runId, runId))
-        .orderBy(asc(compactions.n))
-        .all();
+    loadCompactions(runId: string): Promise<CompactionRow[]> {
+      const ofRun = eq(compactions.runId, runId);
+      return read(() => db.select().from(compactions).where(ofRun).orderBy(asc(compactions.n)).all());
     },
 
-    async loadSnapshots(runId: string) {
-      return db.select().from(snapshots).where(eq(snapshots.runId, runId)).orderBy(asc(snapshots.seq)).all();
+    loadSnapshots(runId: string): Promise<(typeof snapshots.$inferSelect)[]> {
+      const ofRun = eq(snapshots.runId, runId);
+      return read(() => db.select().from(snapshots).where(ofRun).orderBy(asc(snapshots.seq)).all());
     },
 
     /** What happened to a run, or to all of them, after the event `afterId`. */
-    async loadEvents(options: { runId?: string; afterId?: number }): Promise<EventRow[]> {
+    loadEvents(options: { runId?: string; afterId?: number }): Promise<EventRow[]> {
       const ofRun = options.runId === undefined ? undefined : eq(events.runId, options.runId);
-      return db
-        .select()
-        .from(events)
-        .where(and(ofRun, gt(events.id, options.afterId ?? 0)))
-        .orderBy(asc(events.id))
-        .all();
+      const after = and(ofRun, gt(events.id, options.afterId ?? 0));
+      return read(() => db.select().from(events).where(after).orderBy(asc(events.id)).all());
     },
 
-    /** How many runs there are, by status and reason, and what they used. */
-    async countRuns(batch?: string) {
-      const condition = and(
-        eq(runs.superseded, 0),
-        batch === undefined ? undefined : eq(runs.batchId, batchId(batch)),
-      );
-      const counts = db
-        .select({ status: runs.status, reason: runs.reason, count: sql<number>`count(*)` })
-        .from(runs)
-        .where(condition)
-        .groupBy(runs.status, runs.reason)
-        .all();
-      const usage = db
-        .select({
-          promptTokens: sql<number>`coalesce(sum(prompt_tokens), 0)`,
-          completionTokens: sql<number>`coalesce(sum(completion_tokens), 0)`,
-          cachedTokens: sql<number>`coalesce(sum(cached_tokens), 0)`,
-        })
-        .from(runs)
-        .where(condition)
-        .get() ?? { promptTokens: 0, completionTokens: 0, cachedTokens: 0 };
-      return { counts, usage };
+    /** Whether some run that has not ended (or this one) has no model: its task names none, and it has not begun. */
+    hasRunWithoutModel(runId?: string): Promise<boolean> {
+      const isOpen = sql`status IN ('queued', 'running', 'waiting') AND model IS NULL`;
+      const ofRun = runId === undefined ? undefined : eq(runs.id, runId);
+      const find = () => db.select({ id: runs.id }).from(runs).where(and(isOpen, ofRun)).limit(1).get();
+      return read(() => find() !== undefined);
     },
 
-    /** Workers with a lease, and how many runs each owns. */
-    async countOwned(): Promise<(typeof workers.$inferSelect & { running: number })[]> {
-      const owned = sql<number>`(SELECT count(*) FROM runs WHERE owner_id = workers.id AND status = 'running')`;
-      return db
-        .select({ worker: workers, running: owned })
-        .from(workers)
-        .where(sql`stopped_at IS NULL`)
-        .all()
-        .map(({ worker, running }) => ({ ...worker, running }));
-    },
-
-    /** Which of a worker's runs were asked to end or to pause. */
-    async loadAsked(
-      workerId: string,
-    ): Promise<{ id: string; cancelAt: number | null; pauseAt: number | null }[]> {
-      return db
-        .select({ id: runs.id, cancelAt: runs.cancelAt, pauseAt: runs.pauseAt })
-        .from(runs)
-        .where(
-          and(
-            eq(runs.ownerId, workerId),
-            sql`status = 'running' AND (cancel_at IS NOT NULL OR pause_at IS NOT NULL)`,
-          ),
-        )
-        .all();
-    },
-
-    /** Whether a drain must go on: runs queued or running, or waiting for a time before `wakeBefore`. */
-    async hasWork(wakeBefore: number): Promise<boolean> {
-      const row = sqlite
-        .prepare<[number], { found: number }>(
-          `SELECT EXISTS (SELECT 1 FROM runs WHERE status = 'running')
-             OR EXISTS (SELECT 1 FROM runs WHERE status = 'queued' AND ready = 1)
-             OR EXISTS (SELECT 1 FROM runs WHERE status = 'queued' AND ready = 0 AND lane NOT IN
-                 (SELECT lane FROM runs WHERE lane IS NOT NULL AND ready = 1 AND finished_at IS NULL AND status = 'waiting'))
-             OR EXISTS (SELECT 1 FROM runs WHERE status = 'waiting' AND wake_at IS NOT NULL AND wake_at <= ?) AS found`,
-        )
-        .get(wakeBefore);
-      return row?.found === 1;
+    /** The run that has a lane, or is the first in line for it. */
+    getLaneHolder(lane: string) {
+      const holds = and(eq(runs.lane, lane), sql`ready = 1`, isNull(runs.finishedAt));
+      const columns = { id: runs.id, status: runs.status, waitKind: runs.waitKind };
+      return read(() => db.select(columns).from(runs).where(holds).limit(1).get());
     },
   };
 }

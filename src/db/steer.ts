@@ -1,7 +1,10 @@
 import { and, asc, eq, isNotNull, lte, sql } from "drizzle-orm";
 import { ConfigError } from "../errors.ts";
 import { isTerminal, type Status } from "../outcome.ts";
+import { specSchema, type TaskSpec } from "../producer/task.ts";
 import type { Hint } from "../queue/queue.ts";
+import { cancelRun } from "./cancel.ts";
+import type { RunRow } from "./claim.ts";
 import { recordEvent } from "./events.ts";
 import { laneVerbs } from "./lanes.ts";
 import { runs } from "./schema.ts";
@@ -17,11 +20,15 @@ export interface Steered {
   changed: boolean;
 }
 
+/** What a new attempt does differently. */
+export type RetryChanges = Partial<Pick<TaskSpec, "maxSteps" | "timeLimitMs" | "model">>;
+
 /** The verbs of people and of the reconciler: they need no claim. */
 export function steerVerbs(context: StoreContext) {
-  const { db, write, now, newId } = context;
+  const { db, read, write, now, newId } = context;
   const record = recordEvent(context);
   const lanes = laneVerbs(context);
+  const cancel = cancelRun(context);
 
   function load(id: string) {
     const run = db.select().from(runs).where(eq(runs.id, id)).get();
@@ -29,18 +36,20 @@ export function steerVerbs(context: StoreContext) {
     return run;
   }
 
-  function wake(id: string, kind: string): void {
+  function wake(run: RunRow, kind: string): void {
     db.update(runs)
       .set({
         status: "queued",
         waitKind: null,
         waitNote: null,
         wakeAt: null,
+        // One that was paused in line behind another stands in line again; all others kept their place.
+        ready: run.ready === 1 ? 1 : lanes.enter(run.lane, run.priority),
         generation: sql`${runs.generation} + 1`,
       })
-      .where(eq(runs.id, id))
+      .where(eq(runs.id, run.id))
       .run();
-    record({ kind, runId: id });
+    record({ kind, runId: run.id });
   }
 
   return {
@@ -48,46 +57,34 @@ export function steerVerbs(context: StoreContext) {
     cancel(id: string): Promise<Steered> {
       return write(() => {
         const run = load(id);
-        if (isTerminal(run.status)) return { id, status: run.status, changed: false };
+        const isAsked = run.status === "running" && run.cancelAt !== null;
+        if (isTerminal(run.status) || isAsked) return { id, status: run.status, changed: false };
         record({ kind: "cancel_requested", runId: id });
         if (run.status === "running") {
-          db.update(runs)
-            .set({ cancelAt: sql`coalesce(${runs.cancelAt}, ${now()})` })
-            .where(eq(runs.id, id))
-            .run();
+          db.update(runs).set({ cancelAt: now() }).where(eq(runs.id, id)).run();
           return { id, status: run.status, changed: true };
         }
-        const outcome = JSON.stringify({ result: null, error: null, changedFiles: null });
-        db.update(runs)
-          .set({
-            status: "cancelled",
-            reason: "cancelled",
-            outcome,
-            finishedAt: now(),
-            waitKind: null,
-            wakeAt: null,
-          })
-          .where(eq(runs.id, id))
-          .run();
-        lanes.leave(run.lane);
-        record({ kind: "finished", runId: id, data: { status: "cancelled", reason: "cancelled" } });
+        cancel(run);
         return { id, status: "cancelled", changed: true };
       });
     },
 
-    /** Holds a run: at once if it is queued, after its current step if it is running. */
+    /** Holds a run: at once if nobody works on it, whatever it waits for; after its current step if it is running. */
     pause(id: string): Promise<Steered> {
       return write(() => {
         const run = load(id);
+        const isHeld = run.pauseAt !== null || run.waitKind === "paused";
+        if (isTerminal(run.status) || isHeld) return { id, status: run.status, changed: false };
+        record({ kind: "pause_requested", runId: id });
         if (run.status === "running") {
           db.update(runs).set({ pauseAt: now() }).where(eq(runs.id, id)).run();
-        } else if (run.status === "queued") {
-          db.update(runs).set({ status: "waiting", waitKind: "paused" }).where(eq(runs.id, id)).run();
-        } else {
-          return { id, status: run.status, changed: false };
+          return { id, status: run.status, changed: true };
         }
-        record({ kind: "pause_requested", runId: id });
-        return { id, status: run.status === "queued" ? "waiting" : run.status, changed: true };
+        db.update(runs)
+          .set({ status: "waiting", waitKind: "paused", waitNote: null, wakeAt: null })
+          .where(eq(runs.id, id))
+          .run();
+        return { id, status: "waiting", changed: true };
       });
     },
 
@@ -100,13 +97,17 @@ export function steerVerbs(context: StoreContext) {
           return { id, status: run.status, changed: true };
         }
         if (run.status !== "waiting") return { id, status: run.status, changed: false };
-        wake(id, "resumed");
+        wake(run, "resumed");
         return { id, status: "queued", changed: true };
       });
     },
 
-    /** Makes a new run of a finished run's task; the old one is superseded and keeps its outcome. Gives the new id. */
-    retry(id: string): Promise<string> {
+    /**
+     * Makes a new run of a finished run's task, with these changes; the old one is superseded and keeps its outcome. Model
+     * and endpoint are fixed anew, as they may be what failed. The key still stands for the task as it was enqueued.
+     * Gives the new id.
+     */
+    retry(id: string, changes: RetryChanges = {}): Promise<string> {
       return write(() => {
         const run = load(id);
         if (!isTerminal(run.status) || run.superseded) {
@@ -116,6 +117,9 @@ export function steerVerbs(context: StoreContext) {
           throw new ConfigError(`expected a finished run to retry, got ${found}: ${id}`);
         }
         db.update(runs).set({ superseded: 1 }).where(eq(runs.id, id)).run();
+        // What the old run's owner settled is not part of the task: the new attempt takes today's configuration.
+        const { fixed, ...task } = specSchema.parse(JSON.parse(run.spec));
+        const spec = { ...task, ...changes };
         const newRun = newId();
         db.insert(runs)
           .values({
@@ -125,11 +129,11 @@ export function steerVerbs(context: StoreContext) {
             attempt: run.attempt + 1,
             origin: "retry",
             originRunId: id,
-            spec: run.spec,
+            spec: JSON.stringify(spec),
             specHash: run.specHash,
             repo: run.repo,
             lane: run.lane,
-            model: run.model,
+            model: spec.model,
             priority: run.priority,
             ready: lanes.enter(run.lane, run.priority),
             createdAt: now(),
@@ -144,25 +148,27 @@ export function steerVerbs(context: StoreContext) {
     wakeDue(): Promise<number> {
       return write(() => {
         const due = db
-          .select({ id: runs.id })
+          .select()
           .from(runs)
           .where(and(eq(runs.status, "waiting"), isNotNull(runs.wakeAt), lte(runs.wakeAt, now())))
           .limit(pageSize)
           .all();
-        for (const run of due) wake(run.id, "woken");
+        for (const run of due) wake(run, "woken");
         return due.length;
       });
     },
 
     /** Queued runs whose newest generation no queue has been told of. */
-    async loadUnpublished(): Promise<Hint[]> {
-      return db
-        .select({ runId: runs.id, generation: runs.generation })
-        .from(runs)
-        .where(and(eq(runs.status, "queued"), eq(runs.ready, 1), sql`published < generation`))
-        .orderBy(asc(runs.id))
-        .limit(pageSize)
-        .all();
+    loadUnpublished(): Promise<Hint[]> {
+      return read(() =>
+        db
+          .select({ runId: runs.id, generation: runs.generation })
+          .from(runs)
+          .where(and(eq(runs.status, "queued"), sql`ready = 1 AND published < generation`))
+          .orderBy(asc(runs.id))
+          .limit(pageSize)
+          .all(),
+      );
     },
 
     markPublished(hints: Hint[]): Promise<void> {

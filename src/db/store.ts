@@ -2,18 +2,22 @@ import { randomInt } from "node:crypto";
 import type Database from "better-sqlite3";
 import type { BetterSQLite3Database } from "drizzle-orm/better-sqlite3";
 import { claimVerbs } from "./claim.ts";
+import { countVerbs } from "./counts.ts";
 import { enqueueVerbs } from "./enqueue.ts";
+import { finishVerbs } from "./finish.ts";
 import { logVerbs } from "./log.ts";
 import { openConnection } from "./open.ts";
 import { readVerbs } from "./read.ts";
 import { steerVerbs } from "./steer.ts";
 import { workerVerbs } from "./workers.ts";
-import { createWriter } from "./writer.ts";
+import { createWriter, retryBusy } from "./writer.ts";
 
 /** What every verb needs. Clock and ids are parameters, so that tests decide them. */
 export interface StoreContext {
   sqlite: Database.Database;
   db: BetterSQLite3Database;
+  /** Runs a read; tried again in the rare moments in which the file cannot be read (another process repairs it). */
+  read<T>(work: () => T): Promise<T>;
   write<T>(work: () => T): Promise<T>;
   /** Epoch milliseconds. */
   now(): number;
@@ -39,6 +43,7 @@ export async function openStore(options: StoreOptions) {
   const now = options.now ?? Date.now;
   const context: StoreContext = {
     ...connection,
+    read: retryBusy,
     write: writer.write,
     now,
     newId: options.newId ?? createIds(now),
@@ -47,9 +52,11 @@ export async function openStore(options: StoreOptions) {
     ...enqueueVerbs(context),
     ...claimVerbs(context),
     ...logVerbs(context),
+    ...finishVerbs(context),
     ...steerVerbs(context),
     ...workerVerbs(context),
     ...readVerbs(context),
+    ...countVerbs(context),
     now,
     /** Finishes what was handed in, then closes the file. */
     async close(): Promise<void> {

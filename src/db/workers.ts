@@ -1,6 +1,7 @@
 import { and, eq, gt, isNull, sql } from "drizzle-orm";
+import { cancelRun } from "./cancel.ts";
+import type { RunRow } from "./claim.ts";
 import { recordEvent } from "./events.ts";
-import { laneVerbs } from "./lanes.ts";
 import { runs, workers } from "./schema.ts";
 import type { StoreContext } from "./store.ts";
 
@@ -16,41 +17,24 @@ export interface WorkerIdentity {
 export type WorkerRow = typeof workers.$inferSelect;
 
 export function workerVerbs(context: StoreContext) {
-  const { db, write, now, newId } = context;
+  const { db, read, write, now, newId } = context;
   const record = recordEvent(context);
-  const lanes = laneVerbs(context);
+  const cancel = cancelRun(context);
 
-  function takeOverRun(
-    run: {
-      id: string;
-      epoch: number;
-      seq: number;
-      claimSeq: number;
-      strikes: number;
-      cancelAt: number | null;
-      lane: string | null;
-    },
-    workerId: string,
-  ) {
+  function takeOver(run: RunRow, workerId: string) {
     const hasProgress = run.seq > run.claimSeq;
-    if (run.cancelAt !== null) {
-      const outcome = JSON.stringify({ result: null, error: null, changedFiles: null });
-      db.update(runs)
-        .set({ status: "cancelled", reason: "cancelled", ownerId: null, outcome, finishedAt: now() })
-        .where(eq(runs.id, run.id))
-        .run();
-      lanes.leave(run.lane);
-    } else {
-      db.update(runs)
-        .set({
-          status: "queued",
-          ownerId: null,
-          strikes: hasProgress ? 0 : run.strikes + 1,
-          generation: sql`${runs.generation} + 1`,
-        })
-        .where(eq(runs.id, run.id))
-        .run();
-    }
+    const isPaused = run.pauseAt !== null;
+    db.update(runs)
+      .set({
+        status: isPaused ? "waiting" : "queued",
+        waitKind: isPaused ? "paused" : null,
+        pauseAt: null,
+        ownerId: null,
+        strikes: hasProgress ? 0 : run.strikes + 1,
+        generation: sql`${runs.generation} + 1`,
+      })
+      .where(eq(runs.id, run.id))
+      .run();
     record({
       kind: "owner_lost",
       runId: run.id,
@@ -58,6 +42,7 @@ export function workerVerbs(context: StoreContext) {
       epoch: run.epoch,
       data: { seq: run.seq, progress: hasProgress },
     });
+    if (run.cancelAt !== null) cancel(run);
   }
 
   return {
@@ -91,13 +76,13 @@ export function workerVerbs(context: StoreContext) {
     },
 
     /** Workers that have not stopped. */
-    async loadWorkers(): Promise<WorkerRow[]> {
-      return db.select().from(workers).where(isNull(workers.stoppedAt)).all();
+    loadWorkers(): Promise<WorkerRow[]> {
+      return read(() => db.select().from(workers).where(isNull(workers.stoppedAt)).all());
     },
 
     /**
      * Ends a worker: because it stops, because it is proven dead, or because its lease ran out (checked here again).
-     * Runs it still owned are queued for others; those with a cancel request end.
+     * Runs it still owned are queued for others; those that were asked to pause wait, those asked to cancel end.
      * Returns how many there were.
      */
     removeWorker(workerId: string, why: "stopped" | "dead" | "lease_expired"): Promise<number> {
@@ -110,19 +95,11 @@ export function workerVerbs(context: StoreContext) {
           .run();
         if (removed.changes === 0) return 0;
         const owned = db
-          .select({
-            id: runs.id,
-            epoch: runs.epoch,
-            seq: runs.seq,
-            claimSeq: runs.claimSeq,
-            strikes: runs.strikes,
-            cancelAt: runs.cancelAt,
-            lane: runs.lane,
-          })
+          .select()
           .from(runs)
           .where(and(eq(runs.ownerId, workerId), sql`status = 'running'`))
           .all();
-        for (const run of owned) takeOverRun(run, workerId);
+        for (const run of owned) takeOver(run, workerId);
         return owned.length;
       });
     },

@@ -5,7 +5,7 @@ import type { MessageRow, RunView } from "../db/read.ts";
 import type { Store } from "../db/store.ts";
 import type { ChatMessage } from "../model/model.ts";
 import { defaultBaseUrl, profileOf } from "../model/profiles.ts";
-import { specSchema } from "../producer/task.ts";
+import { storedSpec } from "./stored-spec.ts";
 
 /**
  * The whole log in OpenAI's form, nothing left out and nothing summarised. Calls that have no result are given one that
@@ -14,7 +14,7 @@ import { specSchema } from "../producer/task.ts";
 export async function exportMessages(store: Store, run: RunView): Promise<ChatMessage[]> {
   const rows = await store.loadMessages(run.id);
   const blob = run.promptHash === null ? undefined : await store.getBlob(run.promptHash);
-  const spec = specSchema.parse(JSON.parse(run.spec));
+  const spec = storedSpec(run);
   const protocol = nativeProtocol(profileOf(spec.fixed?.baseUrl ?? defaultBaseUrl));
   const state = emptyState();
   if (blob !== undefined) state.prompt = JSON.parse(blob) as Prompt;

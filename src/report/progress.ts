@@ -1,4 +1,5 @@
 import type { Logger, LogLevel } from "../log.ts";
+import { counted, duration, flat, printable } from "./text.ts";
 
 /** How a progress line is written: plain, or coloured for a terminal. */
 interface Palette {
@@ -13,87 +14,156 @@ export interface ProgressOptions {
   level: LogLevel;
   write(line: string): void;
   palette: Palette;
-  /** Names the run in every line: for workers, which have several. */
-  namesRuns: boolean;
+  /** For a worker: every line names its run and is one line only. Otherwise there is one run, and who shows it frames it. */
+  manyRuns: boolean;
 }
 
 type Facts = Record<string, unknown>;
+type Form = Pick<ProgressOptions, "palette" | "manyRuns" | "level">;
+
+/** Of the beginning of an output, where it may take lines of its own. */
+const maxOutputLines = 6;
 
 /** A logger whose lines a person can follow: step, command, how long, tokens; at `debug` also thoughts and outputs whole. */
 export function createProgress(options: ProgressOptions): Logger {
+  const { level, palette, manyRuns, write } = options;
   const log =
-    (level: LogLevel) =>
+    (at: LogLevel) =>
     (event: string, facts: Facts = {}) => {
-      if (options.level === "silent" || (level === "debug" && options.level !== "debug")) return;
-      const text = describeEvent(event, facts, options.palette);
+      if (level === "silent" || (at === "debug" && level !== "debug")) return;
+      const text = describeEvent(event, facts, options);
       if (text === undefined) return;
-      const time = options.palette.dim(new Date().toISOString().slice(11, 19));
-      const run =
-        options.namesRuns && typeof facts.run === "string" ? ` ${options.palette.dim(facts.run)}` : "";
-      options.write(`${time}${run} ${text}`);
+      const time = palette.dim(new Date().toTimeString().slice(0, 8));
+      const run = manyRuns && typeof facts.run === "string" ? ` ${palette.dim(facts.run)}` : "";
+      write(`${time}${run} ${text}`);
     };
   return { info: log("info"), debug: log("debug") };
 }
 
 /** Undefined for events that are no news to a person. */
-function describeEvent(event: string, facts: Facts, palette: Palette): string | undefined {
-  const { dim, strong, command, good, bad } = palette;
+function describeEvent(event: string, facts: Facts, form: Form): string | undefined {
+  const { dim, strong, command } = form.palette;
   switch (event) {
     case "step.started":
       return undefined;
-    case "step.answered": {
-      const tokens =
-        facts.promptTokens === null ? "" : dim(` · ${facts.promptTokens} → ${facts.completionTokens} tokens`);
-      const said = facts.problem ?? facts.thought;
-      return `${strong(`step ${facts.step}`)} ${dim(`${seconds(facts.ms)}`)}${tokens}${said ? ` ${flat(said)}` : ""}`;
-    }
+    case "step.answered":
+      return describeReply(facts, form);
     case "tool.started":
       return `  ${command(`→ ${facts.tool} ${readableArguments(facts.arguments)}`)}`;
-    case "tool.finished": {
-      const mark = facts.isError ? bad("✗") : good("✓");
-      const note = facts.note ? ` ${facts.note}` : "";
-      return `  ${mark} ${dim(`${facts.tool} ${seconds(facts.ms)}`)}${note} ${dim(flat(facts.output))}`;
-    }
-    case "run.claimed":
-      return Number(facts.step) > 0
-        ? `${strong("claimed")}, goes on after step ${facts.step}`
-        : strong("claimed");
-    case "run.started":
-      return dim(`works in ${facts.workspace}`);
-    case "run.finished": {
-      const files = facts.changedFiles === null ? "" : dim(` · ${facts.changedFiles} files changed`);
-      const status = facts.status === "succeeded" ? good(String(facts.status)) : bad(String(facts.status));
-      return `${status} (${facts.reason})${files}${facts.error ? `: ${flat(facts.error)}` : ""}`;
-    }
+    case "tool.finished":
+      return describeResult(facts, form);
     case "step.thought":
-      return [facts.reasoning, facts.thought, ...(facts.calls as string[])].filter(Boolean).join("\n");
+      return describeThought(facts, form);
     case "tool.observed":
-      return String(facts.observation);
+      return `  ${dim("observation")}\n${indent(facts.observation)}`;
+    case "run.claimed":
+      if (Number(facts.step) > 0) return `${strong("goes on")} after step ${facts.step}`;
+      return form.manyRuns ? strong("begins") : undefined;
+    case "run.started":
+      return `${dim("works in")} ${facts.workspace}${describeNotes(facts, form)}`;
+    case "run.finished":
+      return describeEnd(facts, form);
+    case "run.waiting":
+      return form.manyRuns ? `${strong(`waits (${facts.kind})`)} ${flat(facts.note)}` : undefined;
+    case "run.released":
+      return form.manyRuns ? "left at its last checkpoint" : undefined;
+    case "run.lost":
+      return "another worker has it now: what was done here since its last checkpoint does not count";
+    default:
+      return describeUpkeep(event, facts, form);
+  }
+}
+
+function describeReply(facts: Facts, { palette: { dim, strong }, level }: Form): string {
+  const { promptTokens, completionTokens } = facts;
+  const tokens = promptTokens === null ? "" : ` · ${promptTokens} → ${completionTokens} tokens`;
+  // At debug the whole thought follows.
+  const said = flat(facts.problem ?? (level === "debug" ? "" : facts.thought));
+  return `${strong(`step ${facts.step}`)} ${dim(`${duration(Number(facts.ms))}${tokens}`)} ${said}`.trimEnd();
+}
+
+function describeResult(facts: Facts, { palette: { dim, good, bad }, manyRuns, level }: Form): string {
+  const mark = facts.isError ? bad("✗") : good("✓");
+  const head = `  ${mark} ${dim([facts.tool, duration(Number(facts.ms)), facts.note].filter(Boolean).join(" · "))}`;
+  if (level === "debug") return head;
+  if (manyRuns) return `${head} ${dim(flat(facts.output))}`;
+  const lines = printable(String(facts.output ?? ""))
+    .trimEnd()
+    .split("\n");
+  const more = lines.length > maxOutputLines ? ["…"] : [];
+  return [head, ...[...lines.slice(0, maxOutputLines), ...more].map((line) => dim(`      ${line}`))].join(
+    "\n",
+  );
+}
+
+function describeThought({ reasoning, thought, calls }: Facts, { palette: { dim, command } }: Form): string {
+  const asked = Array.isArray(calls) ? calls : [];
+  return [
+    ...(reasoning ? [`  ${dim("reasoning")}`, dim(indent(reasoning))] : []),
+    ...(thought ? [`  ${dim("thought")}`, indent(thought)] : []),
+    ...asked.flatMap((call) => [`  ${dim("action")}`, command(indent(call))]),
+  ]
+    .join("\n")
+    .replace(/^ {2}/, "");
+}
+
+function describeEnd(facts: Facts, form: Form): string | undefined {
+  const { dim, good, bad } = form.palette;
+  const notes = describeNotes(facts, form);
+  // Who shows one run says itself how it ended.
+  if (!form.manyRuns) return notes.trimStart() || undefined;
+  const files =
+    facts.changedFiles === null ? "" : dim(` · ${counted(Number(facts.changedFiles), "file")} changed`);
+  const status = facts.status === "succeeded" ? good("succeeded") : bad(String(facts.status));
+  const error = facts.error ? `: ${flat(facts.error)}` : "";
+  return `${status} (${facts.reason})${files}${error}${notes}`;
+}
+
+function describeNotes({ notes }: Facts, { palette, manyRuns }: Form): string {
+  const texts = Array.isArray(notes) ? notes.map((note) => `${palette.dim("note:")} ${flat(note)}`) : [];
+  return texts.map((text) => (manyRuns ? `; ${text}` : `\n  ${text}`)).join("");
+}
+
+/** What a worker does beside its runs. */
+function describeUpkeep(event: string, facts: Facts, { palette, manyRuns }: Form): string | undefined {
+  switch (event) {
+    case "worker.started":
+      return manyRuns
+        ? `${palette.strong("worker")} ${facts.worker} takes up to ${counted(Number(facts.concurrency), "run")} at once`
+        : undefined;
+    case "worker.stopped":
+      return manyRuns ? palette.strong("worker stopped") : undefined;
+    case "worker.removed": {
+      const why = facts.why === "dead" ? "is dead" : "let its lease run out";
+      return `worker ${facts.worker} ${why}: ${counted(Number(facts.runs), "run")} of it can go on`;
+    }
+    case "worker.lease_lost":
+      return "this worker's lease has run out (the machine slept, or was too busy): beginning anew";
+    case "model.retried":
+      return `the model is asked again in ${duration(Number(facts.delayMs))} (retry ${facts.attempt}): ${flat(facts.error)}`;
+    case "window.compacted":
+      return `the window was full: older messages now stand as a ${facts.kind}`;
     default: {
       const { run: _run, ...others } = facts;
       const pairs = Object.entries(others).map(
-        ([name, value]) => `${name}=${typeof value === "string" ? value : JSON.stringify(value)}`,
+        ([name, value]) => `${name}=${typeof value === "string" ? flat(value) : JSON.stringify(value)}`,
       );
-      return `${event} ${dim(pairs.join(" "))}`.trimEnd();
+      return `${event} ${palette.dim(pairs.join(" "))}`.trimEnd();
     }
   }
 }
 
-function seconds(ms: unknown): string {
-  return `${(Number(ms) / 1000).toFixed(1)} s`;
-}
-
-function flat(text: unknown): string {
-  return String(text ?? "")
-    .replace(/\s+/g, " ")
-    .trim();
+function indent(text: unknown): string {
+  return printable(String(text)).trimEnd().replace(/^/gm, "    ");
 }
 
 /** The command of a shell call, the path of a file call: what a person wants to see of the arguments. */
-function readableArguments(text: unknown): string {
+export function readableArguments(text: unknown): string {
   try {
-    const input = JSON.parse(String(text)) as Record<string, unknown>;
-    return flat(input.command ?? input.path ?? JSON.stringify(input));
+    const input: unknown = JSON.parse(String(text));
+    if (typeof input !== "object" || input === null) return flat(text);
+    const { command, path } = input as Record<string, unknown>;
+    return flat(command ?? path ?? JSON.stringify(input));
   } catch {
     return flat(text);
   }

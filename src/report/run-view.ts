@@ -2,7 +2,7 @@ import type { RunView } from "../db/read.ts";
 import type { Store } from "../db/store.ts";
 import { classOf, isTerminal, type Reason, type ReasonClass, type Status } from "../outcome.ts";
 import { type DataPaths, runPaths } from "../paths.ts";
-import { specSchema } from "../producer/task.ts";
+import { storedSpec } from "./stored-spec.ts";
 
 /** What a running run does at the moment, as its log tells. */
 export type Phase = "thinking" | "acting" | "observing" | "finished";
@@ -42,7 +42,7 @@ interface RecordedOutcome {
 
 /** Builds the report of a run from its row; `phaseOf` gives the phase. */
 export function reportRun(run: RunView, paths: DataPaths, phase: Phase | null): RunReport {
-  const spec = specSchema.parse(JSON.parse(run.spec));
+  const spec = storedSpec(run);
   const outcome = JSON.parse(
     run.outcome ?? '{"result":null,"error":null,"changedFiles":null}',
   ) as RecordedOutcome;

@@ -1,5 +1,6 @@
 import type { Store } from "../db/store.ts";
 import { statuses } from "../outcome.ts";
+import { isProvenDead, ownIdentity } from "../worker/identity.ts";
 
 /** `status --json`. */
 export interface StatusReport {
@@ -8,6 +9,7 @@ export interface StatusReport {
   byStatus: Record<string, number>;
   byReason: Record<string, number>;
   usage: { promptTokens: number; completionTokens: number; cachedTokens: number; costUsd: number | null };
+  /** Those that are alive, as far as can be told from here. */
   workers: {
     id: string;
     host: string;
@@ -34,7 +36,12 @@ export async function reportStatus(
     byStatus[status] = (byStatus[status] ?? 0) + count;
     if (reason !== null) byReason[reason] = (byReason[reason] ?? 0) + count;
   }
-  const workers = store ? await store.countOwned() : [];
+  const self = ownIdentity();
+  const now = store?.now() ?? 0;
+  // A worker that was killed stays in the table until another one notices.
+  const workers = (store ? await store.countOwned() : []).filter(
+    (worker) => worker.leaseUntil > now && !isProvenDead(worker, self),
+  );
   return {
     dataDir: options.dataDir,
     total,

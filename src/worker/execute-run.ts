@@ -70,7 +70,7 @@ export async function executeRun(
     const ended = await work({ resources, row, claim, controller, activeMs: clock.activeMs });
     if ("wait" in ended.end) {
       await store.wait(claim, ended.end.wait, clock.activeMs());
-      logger.info("run.waiting", { ...facts, kind: ended.end.wait.kind });
+      logger.info("run.waiting", { ...facts, ...ended.end.wait });
       return;
     }
     await finish({ resources, row, claim, activeMs: clock.activeMs }, ended.end.outcome, ended.workspace);
@@ -104,7 +104,8 @@ async function work(
   const { resources, row, claim, controller } = input;
   if (row.cancelAt !== null) return { end: { outcome: outcomeOf("cancelled") }, workspace: null };
   const spec = specSchema.parse(JSON.parse(row.spec));
-  const binding = await resources.bindModel(spec);
+  const binding = await bindOrWait(resources, spec);
+  if ("wait" in binding) return { end: binding, workspace: null };
   const run = runPaths(resources.paths, row.id);
   await mkdir(run.outputs, { recursive: true });
   await mkdir(run.calls, { recursive: true });
@@ -121,7 +122,7 @@ async function work(
     activeMs: input.activeMs,
   });
   log.load(await resources.store.loadTail(row.id, row.promptHash));
-  const tools = chooseTools(resources.tools, spec);
+  const tools = chooseTools(resources.tools, spec.tools);
   if (!log.state.task) await begin({ ...input, log, spec, binding, workspace, tools });
   const agent = await createAgent({ ...input, log, spec, binding, workspace, tools });
   resources.logger.info("run.started", {
@@ -129,9 +130,22 @@ async function work(
     epoch: row.epoch,
     step: log.state.steps,
     workspace: workspace.path,
+    notes: workspace.notes,
   });
   return { end: await runAgent(agent), workspace };
 }
+
+/** Settings that lack something are mended by a person: the run waits for that, and is not lost. */
+async function bindOrWait(resources: RunResources, spec: TaskSpec): Promise<ModelBinding | WaitEnd> {
+  try {
+    return await resources.bindModel(spec);
+  } catch (error) {
+    if (!(error instanceof ConfigError)) throw error;
+    return { wait: { kind: "auth", note: error.message, wakeAt: null } };
+  }
+}
+
+type WaitEnd = Extract<Ended, { wait: unknown }>;
 
 interface Started extends Work {
   log: RunLog;
@@ -176,9 +190,10 @@ function taskMessage(spec: TaskSpec, workspace: Workspace): string {
   ].join("\n");
 }
 
-function chooseTools(tools: Tool[], spec: TaskSpec): Tool[] {
-  if (spec.tools === null) return tools;
-  return spec.tools.map((name) => {
+/** The tools of these names, all without names. Throws ConfigError for a name that no tool has. */
+export function chooseTools(tools: Tool[], names: string[] | null): Tool[] {
+  if (names === null) return tools;
+  return names.map((name) => {
     const tool = tools.find((each) => each.name === name);
     if (tool) return tool;
     throw new ConfigError(
@@ -245,7 +260,7 @@ async function finish(
     ? await finishWorkspace({ run, workspace, runId: row.id, key: row.key, title: titleOf(row) })
     : { tree: null, headCommit: null, branch: null, changedFiles: null, notes: [] };
   failpoint("finish.prepared");
-  const { tree, headCommit, branch, changedFiles } = products;
+  const { tree, headCommit, branch, changedFiles, notes } = products;
   await resources.store.finish(claim, {
     ...outcome,
     activeMs: activeMs(),
@@ -262,6 +277,7 @@ async function finish(
     reason,
     ...(error && { error }),
     changedFiles: changedFiles?.length ?? null,
+    notes,
   });
 }
 

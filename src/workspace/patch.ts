@@ -1,7 +1,7 @@
-import { readFile, rename } from "node:fs/promises";
-import path from "node:path";
+import { rename } from "node:fs/promises";
 import type { RunPaths } from "../paths.ts";
 import { git } from "./git.ts";
+import { patchFile } from "./patch-file.ts";
 import { storeOptions } from "./snapshot-store.ts";
 
 /** Writes the difference of two trees to the run's patch file; empty where there is none. */
@@ -23,13 +23,4 @@ export async function writePatch(options: {
   ];
   await git(["diff", ...form, `--output=${file}.tmp`, from, to], { ...storeOptions(run), signal });
   await rename(`${file}.tmp`, file);
-}
-
-/** The change of a finished run as `git apply` reads it, in bytes; empty without a change, null where it is not known. */
-export async function readPatch(run: RunPaths): Promise<Buffer | null> {
-  return readFile(patchFile(run)).catch(() => null);
-}
-
-function patchFile(run: RunPaths): string {
-  return path.join(run.dir, "final.patch");
 }

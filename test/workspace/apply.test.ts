@@ -3,7 +3,7 @@ import path from "node:path";
 import { expect, test } from "vitest";
 import { ConfigError } from "../../src/errors.ts";
 import { applyToCheckout } from "../../src/workspace/apply.ts";
-import { readPatch } from "../../src/workspace/patch.ts";
+import { readPatch } from "../../src/workspace/patch-file.ts";
 import { useFixture } from "./fixture.ts";
 
 const fixture = useFixture();

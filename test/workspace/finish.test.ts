@@ -2,7 +2,7 @@ import { existsSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { expect, test } from "vitest";
 import { finishWorkspace } from "../../src/workspace/finish.ts";
-import { readPatch } from "../../src/workspace/patch.ts";
+import { readPatch } from "../../src/workspace/patch-file.ts";
 import type { Workspace } from "../../src/workspace/workspace.ts";
 import { useFixture } from "./fixture.ts";
 

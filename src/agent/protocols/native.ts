@@ -2,7 +2,7 @@ import type { ChatMessage, ModelReply, ReplyMessage, WireToolCall } from "../../
 import type { Profile } from "../../model/profiles.ts";
 import { readArguments } from "./arguments.ts";
 import { fillTemplate, type ParsedCall, type ParsedReply, type Protocol } from "./protocol.ts";
-import { hasCallMarkup, refusalText, replyText } from "./reply-text.ts";
+import { hasCallMarkup, isCutOff, isFiltered, refusalText, replyText } from "./reply-text.ts";
 
 /** Actions as the tool calls of the OpenAI format; `profile` says what the server at the other end takes. */
 export function nativeProtocol(profile: Profile): Protocol {
@@ -28,20 +28,17 @@ const problems = {
   markup:
     "Your last reply had a tool call written as text, so nothing was run. Call tools through the tool interface, not by writing markup; if the task is done, reply with its result as plain text.",
 };
-const cutReasons = ["length", "max_tokens", "model_length"];
-const filterReasons = ["content_filter", "safety", "sensitive", "refusal"];
 
 /** The calls decide whether the task goes on; a finish reason is believed only where it says that something is missing. */
 function readReply({ message, finishReason }: ModelReply, step: number): ParsedReply {
-  const reason = finishReason?.toLowerCase() ?? "";
   const text = replyText(message);
   const refusal = refusalText(message);
   if (refusal !== "") return { kind: "refused", text: refusal };
-  if (filterReasons.includes(reason)) {
+  if (isFiltered(finishReason)) {
     return { kind: "refused", text: `The provider's content filter stopped the reply. ${text}`.trim() };
   }
   const calls = readCalls(message, step);
-  const isCut = cutReasons.includes(reason);
+  const isCut = isCutOff(finishReason);
   if (calls.length > 0) {
     const isHalf = isCut && calls.some((call) => !readArguments(call.argumentsText));
     return isHalf ? { kind: "bad", problem: problems.cut } : { kind: "calls", calls, text };

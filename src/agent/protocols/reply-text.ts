@@ -5,6 +5,16 @@ export function replyText(message: ReplyMessage): string {
   return withoutThinking(joinParts(message.content)).trim();
 }
 
+/** Whether the output limit cut the reply off. */
+export function isCutOff(finishReason: string | null): boolean {
+  return ["length", "max_tokens", "model_length"].includes(finishReason?.toLowerCase() ?? "");
+}
+
+/** Whether the provider's filter stopped the reply. */
+export function isFiltered(finishReason: string | null): boolean {
+  return ["content_filter", "safety", "sensitive", "refusal"].includes(finishReason?.toLowerCase() ?? "");
+}
+
 /** What a reply says where it declines, or an empty string. */
 export function refusalText(message: ReplyMessage): string {
   if (typeof message.refusal === "string" && message.refusal.trim() !== "") return message.refusal.trim();

@@ -1,0 +1,78 @@
+import { and, eq, sql } from "drizzle-orm";
+import { requireBatch } from "./batches.ts";
+import { runs, workers } from "./schema.ts";
+import type { StoreContext } from "./store.ts";
+
+/** Reads that add up, and what workers ask at every look. */
+export function countVerbs({ sqlite, db, read }: StoreContext) {
+  // A run behind another in its lane (ready = 0) has work only through the one before it. One look-up a batch.
+  const findWork = sqlite.prepare<{ wakeBefore: number }, { found: number }>(`
+    SELECT EXISTS (SELECT 1 FROM runs WHERE status = 'running')
+      OR EXISTS (SELECT 1 FROM batches WHERE paused_at IS NULL AND (max_running IS NULL OR max_running > 0)
+        AND EXISTS (SELECT 1 FROM runs WHERE batch_id = batches.id AND status = 'queued' AND ready = 1))
+      OR EXISTS (SELECT 1 FROM runs WHERE status = 'waiting' AND wake_at IS NOT NULL AND wake_at <= @wakeBefore
+        AND wait_kind IN ('quota', 'timer')) AS found`);
+  const findAsked = db
+    .select({ id: runs.id, cancelAt: runs.cancelAt, pauseAt: runs.pauseAt })
+    .from(runs)
+    .where(
+      and(
+        eq(runs.ownerId, sql.placeholder("workerId")),
+        sql`status = 'running' AND (cancel_at IS NOT NULL OR pause_at IS NOT NULL)`,
+      ),
+    )
+    .prepare();
+
+  return {
+    /** How many runs there are, by status and reason, and what they used. */
+    countRuns(batch?: string) {
+      return read(() => {
+        const inBatch = batch === undefined ? undefined : eq(runs.batchId, requireBatch(db, batch));
+        const condition = and(eq(runs.superseded, 0), inBatch);
+        const counts = db
+          .select({ status: runs.status, reason: runs.reason, count: sql<number>`count(*)` })
+          .from(runs)
+          .where(condition)
+          .groupBy(runs.status, runs.reason)
+          .all();
+        const usage = db
+          .select({
+            promptTokens: sql<number>`coalesce(sum(prompt_tokens), 0)`,
+            completionTokens: sql<number>`coalesce(sum(completion_tokens), 0)`,
+            cachedTokens: sql<number>`coalesce(sum(cached_tokens), 0)`,
+          })
+          .from(runs)
+          .where(condition)
+          .get() ?? { promptTokens: 0, completionTokens: 0, cachedTokens: 0 };
+        return { counts, usage };
+      });
+    },
+
+    /** Workers that have not stopped, and how many runs each owns. */
+    countOwned(): Promise<(typeof workers.$inferSelect & { running: number })[]> {
+      const owned = sql<number>`(SELECT count(*) FROM runs WHERE owner_id = workers.id AND status = 'running')`;
+      return read(() =>
+        db
+          .select({ worker: workers, running: owned })
+          .from(workers)
+          .where(sql`stopped_at IS NULL`)
+          .all()
+          .map(({ worker, running }) => ({ ...worker, running })),
+      );
+    },
+
+    /** Which of a worker's runs were asked to end or to pause. */
+    loadAsked(workerId: string): Promise<{ id: string; cancelAt: number | null; pauseAt: number | null }[]> {
+      return read(() => findAsked.all({ workerId }));
+    },
+
+    /**
+     * Whether a drain must go on: runs that are running or can be claimed, or a quota or timer that wakes one before
+     * `wakeBefore`. Runs that wait for people or are held back by others that do not run are no work.
+     */
+    async hasWork(wakeBefore: number): Promise<boolean> {
+      const row = await read(() => findWork.get({ wakeBefore }));
+      return row?.found === 1;
+    },
+  };
+}

@@ -1,0 +1,21 @@
+import { and, eq, sql } from "drizzle-orm";
+import { LeaseLostError } from "../errors.ts";
+import type { Claim } from "./claim.ts";
+import { runs } from "./schema.ts";
+
+const { placeholder } = sql;
+
+/** True for the row that the claim still owns. Every write of a run carries it. */
+export function isOwned() {
+  return and(
+    eq(runs.id, placeholder("runId")),
+    eq(runs.epoch, placeholder("epoch")),
+    eq(runs.status, "running"),
+    sql`EXISTS (SELECT 1 FROM workers WHERE workers.id = ${runs.ownerId} AND lease_until > ${placeholder("now")})`,
+  );
+}
+
+/** What a fenced statement throws when it found nothing to change. */
+export function lostLease(claim: Claim): LeaseLostError {
+  return new LeaseLostError(`run ${claim.runId} is no longer owned by epoch ${claim.epoch}`);
+}

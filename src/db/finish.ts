@@ -1,0 +1,126 @@
+import { eq, sql } from "drizzle-orm";
+import type { Outcome, WaitKind } from "../outcome.ts";
+import { cancelRun } from "./cancel.ts";
+import type { Claim } from "./claim.ts";
+import { recordEvent } from "./events.ts";
+import { isOwned, lostLease } from "./fence.ts";
+import { laneVerbs } from "./lanes.ts";
+import { runs } from "./schema.ts";
+import type { StoreContext } from "./store.ts";
+
+/** What a run leaves behind, recorded with its end. */
+export interface Ending extends Outcome {
+  activeMs: number;
+  tree: string | null;
+  headCommit: string | null;
+  branch: string | null;
+  changedFiles: string[] | null;
+}
+
+/** What a parked run waits for; `wakeAt` in epoch milliseconds, null for what no clock brings. */
+export interface Wait {
+  kind: WaitKind;
+  note: string | null;
+  wakeAt: number | null;
+}
+
+const pausedByRequest: Wait = { kind: "paused", note: "paused by request", wakeAt: null };
+
+/** How an owner lets go of a run. What was asked of the run meanwhile is not lost: a cancel ends it, a pause holds it. */
+export function finishVerbs(context: StoreContext) {
+  const { write, now } = context;
+  const record = recordEvent(context);
+  const lanes = laneVerbs(context);
+  const cancel = cancelRun(context);
+  const statements = prepareStatements(context);
+
+  function leave(claim: Claim, activeMs: number, wanted: Wait | null) {
+    return write(() => {
+      const run = statements.getOwned.get({ ...claim, now: now() });
+      if (!run) throw lostLease(claim);
+      const wait = run.pauseAt === null ? wanted : pausedByRequest;
+      statements.leave.run({
+        runId: claim.runId,
+        status: wait ? "waiting" : "queued",
+        waitKind: wait?.kind ?? null,
+        waitNote: wait?.note ?? null,
+        wakeAt: wait?.wakeAt ?? null,
+        activeMs,
+        hint: wait ? 0 : 1,
+      });
+      record({
+        ...claim,
+        kind: wait ? "waiting" : "released",
+        data: wait ? { kind: wait.kind, note: wait.note } : undefined,
+      });
+      if (run.cancelAt !== null) cancel({ id: claim.runId, lane: run.lane });
+    });
+  }
+
+  return {
+    /** The one terminal outcome of a run. */
+    finish(claim: Claim, ending: Ending): Promise<void> {
+      return write(() => {
+        const { result, error, changedFiles, ...columns } = ending;
+        const outcome = JSON.stringify({ result, error, changedFiles });
+        const row = statements.end.get({ ...claim, ...columns, now: now(), outcome });
+        if (!row) throw lostLease(claim);
+        lanes.leave(row.lane);
+        const data = { status: ending.status, reason: ending.reason };
+        record({ ...claim, batchId: row.batchId, kind: "finished", data });
+      });
+    },
+
+    /** Gives the run back, to be claimed again at once by whoever is free. Not a strike. */
+    release(claim: Claim, activeMs: number): Promise<void> {
+      return leave(claim, activeMs, null);
+    },
+
+    /** Parks the run until something outside wakes it. */
+    wait(claim: Claim, wait: Wait, activeMs: number): Promise<void> {
+      return leave(claim, activeMs, wait);
+    },
+  };
+}
+
+function prepareStatements({ db }: StoreContext) {
+  const { placeholder } = sql;
+  return {
+    getOwned: db
+      .select({ lane: runs.lane, cancelAt: runs.cancelAt, pauseAt: runs.pauseAt })
+      .from(runs)
+      .where(isOwned())
+      .prepare(),
+    end: db
+      .update(runs)
+      .set({
+        status: sql`${placeholder("status")}`,
+        reason: sql`${placeholder("reason")}`,
+        ownerId: null,
+        activeMs: sql`${placeholder("activeMs")}`,
+        tree: sql`coalesce(${placeholder("tree")}, ${runs.tree})`,
+        headCommit: sql`${placeholder("headCommit")}`,
+        branch: sql`${placeholder("branch")}`,
+        outcome: sql`${placeholder("outcome")}`,
+        finishedAt: sql`${placeholder("now")}`,
+      })
+      .where(isOwned())
+      .returning({ lane: runs.lane, batchId: runs.batchId })
+      .prepare(),
+    leave: db
+      .update(runs)
+      .set({
+        status: sql`${placeholder("status")}`,
+        ownerId: null,
+        waitKind: sql`${placeholder("waitKind")}`,
+        waitNote: sql`${placeholder("waitNote")}`,
+        wakeAt: sql`${placeholder("wakeAt")}`,
+        activeMs: sql`${placeholder("activeMs")}`,
+        pauseAt: null,
+        strikes: 0,
+        generation: sql`${runs.generation} + ${placeholder("hint")}`,
+      })
+      .where(eq(runs.id, placeholder("runId")))
+      .prepare(),
+  };
+}

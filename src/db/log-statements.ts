@@ -1,0 +1,120 @@
+import { and, eq, sql } from "drizzle-orm";
+import { isOwned } from "./fence.ts";
+import { calls, messages, modelCalls, runs } from "./schema.ts";
+import type { StoreContext } from "./store.ts";
+
+const { placeholder } = sql;
+
+/** The statements of the verbs in log.ts. */
+export function prepareLogStatements({ db }: StoreContext) {
+  const spent = {
+    activeMs: sql`${placeholder("activeMs")}`,
+    promptTokens: sql`${runs.promptTokens} + ${placeholder("promptTokens")}`,
+    completionTokens: sql`${runs.completionTokens} + ${placeholder("completionTokens")}`,
+    cachedTokens: sql`${runs.cachedTokens} + ${placeholder("cachedTokens")}`,
+  };
+  const openModelCall = and(
+    eq(modelCalls.runId, placeholder("runId")),
+    eq(modelCalls.n, placeholder("n")),
+    eq(modelCalls.state, "sent"),
+  );
+  const openCall = and(
+    eq(calls.runId, placeholder("runId")),
+    eq(calls.step, placeholder("step")),
+    eq(calls.ordinal, placeholder("ordinal")),
+    sql`state IN ('planned', 'asked', 'started')`,
+  );
+  return {
+    checkOwned: db.select({ id: runs.id }).from(runs).where(isOwned()).prepare(),
+    touch: db
+      .update(runs)
+      .set({ activeMs: spent.activeMs })
+      .where(isOwned())
+      .returning({ cancelAt: runs.cancelAt, pauseAt: runs.pauseAt })
+      .prepare(),
+    spend: db.update(runs).set(spent).where(isOwned()).prepare(),
+    advance: db
+      .update(runs)
+      .set({ ...spent, seq: sql`${placeholder("seq")}`, steps: sql`${placeholder("steps")}` })
+      .where(and(isOwned(), sql`${runs.seq} = ${placeholder("seq")} - 1`))
+      .prepare(),
+    insertMessage: db
+      .insert(messages)
+      .values({
+        runId: placeholder("runId"),
+        seq: placeholder("seq"),
+        step: placeholder("step"),
+        epoch: placeholder("epoch"),
+        kind: placeholder("kind"),
+        ordinal: placeholder("ordinal"),
+        body: placeholder("body"),
+        tokens: placeholder("tokens"),
+        at: placeholder("at"),
+      })
+      .prepare(),
+    insertModelCall: db
+      .insert(modelCalls)
+      .values({
+        runId: placeholder("runId"),
+        n: placeholder("n"),
+        step: placeholder("step"),
+        epoch: placeholder("epoch"),
+        purpose: placeholder("purpose"),
+        model: placeholder("model"),
+        state: "sent",
+        startedAt: placeholder("startedAt"),
+      })
+      .prepare(),
+    settleModelCall: db
+      .update(modelCalls)
+      .set({
+        state: "done",
+        promptTokens: sql`${placeholder("promptTokens")}`,
+        completionTokens: sql`${placeholder("completionTokens")}`,
+        cachedTokens: sql`${placeholder("cachedTokens")}`,
+        reasoningTokens: sql`${placeholder("reasoningTokens")}`,
+        responseId: sql`${placeholder("responseId")}`,
+        endedAt: sql`${placeholder("now")}`,
+      })
+      .where(openModelCall)
+      .prepare(),
+    failModelCall: db
+      .update(modelCalls)
+      .set({ state: "failed", error: sql`${placeholder("error")}`, endedAt: sql`${placeholder("now")}` })
+      .where(openModelCall)
+      .prepare(),
+    insertCall: db
+      .insert(calls)
+      .values({
+        runId: placeholder("runId"),
+        step: placeholder("step"),
+        ordinal: placeholder("ordinal"),
+        epoch: placeholder("epoch"),
+        origin: "model",
+        tool: placeholder("tool"),
+        class: placeholder("class"),
+        state: "planned",
+        providerId: placeholder("wireId"),
+      })
+      .prepare(),
+    startCall: db
+      .update(calls)
+      .set({
+        state: "started",
+        epoch: sql`${placeholder("epoch")}`,
+        startedAt: sql`${placeholder("now")}`,
+      })
+      .where(openCall)
+      .prepare(),
+    endCall: db
+      .update(calls)
+      .set({
+        state: sql`${placeholder("state")}`,
+        note: sql`${placeholder("note")}`,
+        resultSeq: sql`${placeholder("resultSeq")}`,
+        endedAt: sql`${placeholder("now")}`,
+      })
+      .where(openCall)
+      .prepare(),
+  };
+}

@@ -1,0 +1,103 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import type { LogEntry } from "../../src/agent/next-action.ts";
+import {
+  buildWindow,
+  chooseCut,
+  estimateWindow,
+  needsCompaction,
+  windowTokens,
+} from "../../src/agent/window.ts";
+import { anyTurn, brokenPairs, calls, entriesOf, fold, logOf, result, taskText } from "./fixture.ts";
+
+/** A state after `steps` steps of one call each; every message takes `tokens`. */
+function stateOf(steps: number, tokens = 10) {
+  const entries = Array.from({ length: steps }, (_, n) => [calls(`c${n}`), result(1, `c${n}`)]).flat();
+  return fold(logOf(entries).map((row) => ({ ...row, tokens })));
+}
+
+const firstKept = (entries: LogEntry[], throughSeq: number | undefined) =>
+  entries.find(({ seq }) => seq > (throughSeq ?? 0));
+
+describe("the window", () => {
+  it("is the system prompt, the task, and the log", () => {
+    const messages = buildWindow(stateOf(1));
+    expect(messages.map(({ role }) => role)).toEqual(["system", "user", "assistant", "tool"]);
+    expect(messages[0]?.content).toBe("You are an agent.");
+    expect(messages[1]?.content).toBe(taskText);
+  });
+
+  it("holds the record of what was left out behind the task, in the same message", () => {
+    const state = stateOf(2);
+    state.entries = state.entries.slice(2);
+    state.compaction = { throughSeq: 4, body: "## Done\nall of it", tokens: 9 };
+    const messages = buildWindow(state);
+    expect(messages.map(({ role }) => role)).toEqual(["system", "user", "assistant", "tool"]);
+    expect(messages[1]?.content).toMatch(new RegExp(`^${taskText}\n\n--- Record .*---\n## Done\nall of it$`));
+  });
+
+  it("is estimated with all that a request sends", () => {
+    const state = stateOf(2);
+    expect(estimateWindow(state)).toBe(60);
+    state.toolTokens = 100;
+    state.compaction = { throughSeq: 2, body: "", tokens: 1000 };
+    expect(estimateWindow(state)).toBe(1160);
+  });
+
+  it("is measured by the provider's own count, the rest estimated", () => {
+    expect(windowTokens(130, null)).toBe(130);
+    expect(windowTokens(130, { promptTokens: 150, estimatedTokens: 100 })).toBe(180);
+  });
+
+  it("is compacted beyond four fifths of the budget", () => {
+    expect(needsCompaction(80, 100)).toBe(false);
+    expect(needsCompaction(81, 100)).toBe(true);
+  });
+});
+
+describe("the cut of a compaction", () => {
+  it("leaves the four newest steps", () => {
+    const { entries } = stateOf(10);
+    expect(firstKept(entries, chooseCut(entries, 1000))?.step).toBe(7);
+  });
+
+  it("leaves fewer where they take more than a third of the budget, but always the last", () => {
+    const { entries } = stateOf(10, 100);
+    expect(firstKept(entries, chooseCut(entries, 1200))?.step).toBe(9);
+    expect(firstKept(entries, chooseCut(entries, 100))?.step).toBe(10);
+  });
+
+  it("is none where nothing but those steps is left", () => {
+    expect(chooseCut([], 100)).toBeUndefined();
+    expect(chooseCut(stateOf(1, 1000).entries, 100)).toBeUndefined();
+    expect(chooseCut(stateOf(4).entries, 1000)).toBeUndefined();
+  });
+
+  it("never parts a call from its result, never loses the task, and comes to an end", () => {
+    const anyState = fc
+      .tuple(fc.array(anyTurn, { minLength: 1, maxLength: 12 }), fc.infiniteStream(fc.nat(200)))
+      .map(([turns, sizes]) => {
+        const rows = logOf(turns.flatMap(entriesOf));
+        return fold(rows.map((row) => ({ ...row, tokens: sizes.next().value ?? 1 })));
+      });
+    fc.assert(
+      fc.property(anyState, fc.integer({ min: 1, max: 2000 }), (state, budgetTokens) => {
+        const lastStep = state.entries.filter(({ step }) => step === state.steps);
+        let throughSeq = chooseCut(state.entries, budgetTokens);
+        for (let round = 0; throughSeq !== undefined; round += 1) {
+          const before = state.entries.length;
+          const cut = throughSeq;
+          state.entries = state.entries.filter(({ seq }) => seq > cut);
+          state.compaction = { throughSeq: cut, body: "the record", tokens: 3 };
+          expect(state.entries.length).toBeLessThan(before);
+          expect(brokenPairs(buildWindow(state))).toEqual([]);
+          expect(String(buildWindow(state)[1]?.content).startsWith(taskText)).toBe(true);
+          expect(state.entries.slice(-lastStep.length)).toEqual(lastStep);
+          expect(round).toBeLessThan(12);
+          throughSeq = chooseCut(state.entries, budgetTokens);
+        }
+      }),
+      { numRuns: 300 },
+    );
+  });
+});

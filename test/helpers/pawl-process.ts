@@ -1,0 +1,82 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { readdirSync, readFileSync } from "node:fs";
+import path from "node:path";
+import { onTestFinished } from "vitest";
+import { waitUntil } from "./wait-until.ts";
+
+const main = path.join(import.meta.dirname, "..", "..", "dist", "cli", "main.js");
+const endTimeoutMs = 30_000;
+
+/** A real `pawl` process and what it wrote so far. */
+export interface PawlProcess {
+  child: ChildProcess;
+  pid: number;
+  stdout(): string;
+  stderr(): string;
+  /** Resolves when it has ended; fails after half a minute. */
+  ended(timeoutMs?: number): Promise<{ code: number | null; signal: NodeJS.Signals | null }>;
+  /** Resolves when a line of stderr holds the text. */
+  says(text: string): Promise<void>;
+}
+
+/** Starts `pawl` as a user would. It is killed when the test ends, if it still runs. */
+export function startPawl(
+  args: string[],
+  options: { cwd: string; env: Record<string, string> },
+): PawlProcess {
+  const env = { PATH: process.env.PATH ?? "", HOME: options.cwd, ...options.env };
+  const child = spawn(process.execPath, [main, ...args], {
+    cwd: options.cwd,
+    env,
+    stdio: ["ignore", "pipe", "pipe"],
+  });
+  let stdout = "";
+  let stderr = "";
+  child.stdout.on("data", (chunk) => (stdout += chunk));
+  child.stderr.on("data", (chunk) => (stderr += chunk));
+  const closed = new Promise<void>((resolve) => child.on("close", () => resolve()));
+  let isClosed = false;
+  void closed.then(() => (isClosed = true));
+  onTestFinished(async () => {
+    if (isClosed) return;
+    child.kill("SIGKILL");
+    await closed;
+  });
+  return {
+    child,
+    pid: child.pid ?? 0,
+    stdout: () => stdout,
+    stderr: () => stderr,
+    async ended(timeoutMs = endTimeoutMs) {
+      await waitUntil(() => isClosed, {
+        timeoutMs,
+        what: `pawl ${args.join(" ")} ends; it said: ${stderr.slice(-2000)}`,
+      });
+      return { code: child.exitCode, signal: child.signalCode };
+    },
+    says: (text) =>
+      waitUntil(() => stderr.includes(text), {
+        timeoutMs: endTimeoutMs,
+        what: `pawl ${args.join(" ")} says ${text}`,
+      }),
+  };
+}
+
+/** Runs `pawl` to its end. */
+export async function runPawl(args: string[], options: { cwd: string; env: Record<string, string> }) {
+  const started = startPawl(args, options);
+  const { code, signal } = await started.ended();
+  return { code, signal, stdout: started.stdout(), stderr: started.stderr() };
+}
+
+/** Processes whose environment holds the text: commands that belong to a data directory, however far they have run off. */
+export function processesOf(text: string): number[] {
+  return readdirSync("/proc").flatMap((entry) => {
+    if (!/^\d+$/.test(entry) || Number(entry) === process.pid) return [];
+    try {
+      return readFileSync(`/proc/${entry}/environ`, "utf8").includes(text) ? [Number(entry)] : [];
+    } catch {
+      return [];
+    }
+  });
+}
