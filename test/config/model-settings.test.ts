@@ -72,7 +72,7 @@ describe("keys and base URLs", () => {
 });
 
 it.each([
-  ["gpt-4.1-mini", 1_000_000],
+  ["gpt-4.1-mini", 1_047_576],
   ["openai/gpt-4o", 128_000],
   ["gpt-4", 8_192],
   ["anthropic/claude-sonnet-4", 200_000],

@@ -49,7 +49,7 @@ describeWithRedis("delivery by Redis", () => {
     await waitUntil(() => scenario.effects().length >= 2, { timeoutMs: 20_000, what: "it works" });
     await redis.flush();
     await waitUntil(() => scenario.effects().length >= 10, { timeoutMs: 20_000, what: "it works on" });
-    await redis.stop();
+    await redis.kill();
     await redis.start({ empty: true });
     expect((await worker.ended(60_000)).code).toBe(0);
     expectEachOnce(scenario, keys);

@@ -36,11 +36,13 @@ test("the lock of a living process is waited for, and that of a killed one is fr
     const controller = new AbortController();
     const reason = new Error("enough");
     const waiting = withLock(file, controller.signal, async () => "entered");
-    const entered = withLock(file, undefined, async () => holder.exitCode ?? holder.signalCode);
+    let isKilled = false;
+    const entered = withLock(file, undefined, async () => isKilled);
     controller.abort(reason);
     await expect(waiting).rejects.toBe(reason);
+    isKilled = true;
     holder.kill("SIGKILL");
-    expect(await entered).toBe("SIGKILL");
+    expect(await entered, "it waited until the holder was killed").toBe(true);
   } finally {
     holder.kill("SIGKILL");
     await holder;
