@@ -11,7 +11,8 @@ const limitMs = 20_000;
 
 /** `pawl` at a terminal of its own, made by script(1); `type` sends keys. What it shows has carriage returns. */
 function atTerminal({ folder, env }: CommandLine, command: string, more: Record<string, string> = {}) {
-  const line = `"${process.execPath}" "${mainFile}" ${command}`;
+  // Not under a shell, which would answer Ctrl-C with an exit code of its own.
+  const line = `exec "${process.execPath}" "${mainFile}" ${command}`;
   const child = execa("script", ["--quiet", "--return", "--command", line, "/dev/null"], {
     cwd: folder,
     env: { ...env, TERM: "xterm", ...more },
