@@ -21,7 +21,8 @@ import { reportStatus, type StatusReport } from "./report/status.ts";
 import { builtInTools } from "./tools/built-in.ts";
 import type { Tool } from "./tools/tool.ts";
 import { packageVersion } from "./version.ts";
-import { chooseTools, type ModelBinding } from "./worker/execute-run.ts";
+import type { ModelBinding } from "./worker/execute-run.ts";
+import { chooseTools } from "./worker/prepare-agent.ts";
 import { publishHints } from "./worker/reconcile.ts";
 import { startWorker, type Worker } from "./worker/worker.ts";
 

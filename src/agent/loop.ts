@@ -88,8 +88,9 @@ async function checkStop(agent: Agent): Promise<Ended | undefined> {
   return { outcome: stopOutcome(kind) };
 }
 
-function stopOutcome(kind: "cancel" | "time_limit"): Outcome {
-  if (kind === "cancel") return outcomeOf("cancelled");
+/** How a run ends that was cancelled, or whose time is over. */
+export function stopOutcome(kind: AbortKind): Outcome {
+  if (kind !== "time_limit") return outcomeOf("cancelled");
   const error =
     "the time limit of the run is reached: raise it with --time-limit-ms (or timeLimitMs) and run pawl retry";
   return outcomeOf("time_limit", { error });

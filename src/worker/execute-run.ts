@@ -1,13 +1,10 @@
 import { mkdir } from "node:fs/promises";
-import path from "node:path";
 import { RunAborted } from "../abort.ts";
-import { type Agent, type Ended, runAgent } from "../agent/loop.ts";
+import { type Ended, runAgent, stopOutcome } from "../agent/loop.ts";
 import type { Protocol } from "../agent/protocols/protocol.ts";
-import { openRunLog, type RunLog } from "../agent/run-log.ts";
 import type { Claim, RunRow } from "../db/claim.ts";
 import type { Store } from "../db/store.ts";
 import type { Environment } from "../environment/environment.ts";
-import { commandVariables } from "../environment/variables.ts";
 import { ConfigError, LeaseLostError, messageOf, WorkspaceError } from "../errors.ts";
 import { failpoint } from "../failpoint.ts";
 import type { Logger } from "../log.ts";
@@ -19,11 +16,8 @@ import type { Tool } from "../tools/tool.ts";
 import { finishWorkspace } from "../workspace/finish.ts";
 import { prepareWorkspace } from "../workspace/prepare.ts";
 import type { Workspace } from "../workspace/workspace.ts";
-
-/** Characters a token has at least, about: turns a share of the window into a bound of a result. */
-const charsPerToken = 4;
-/** A result takes at most this part of the window. */
-const resultShare = 0.05;
+import { prepareAgent } from "./prepare-agent.ts";
+import { startClock } from "./run-clock.ts";
 
 /** The model a run is bound to, and what is known of it. */
 export interface ModelBinding {
@@ -65,49 +59,51 @@ export async function executeRun(
   const { store, logger } = resources;
   const claim: Claim = { runId: row.id, workerId: row.ownerId ?? "", epoch: row.epoch };
   const clock = startClock(store, row, controller);
+  const { activeMs } = clock;
+  const work: Work = { resources, row, claim, controller, activeMs, workspace: null };
   const facts = { run: row.id, epoch: row.epoch };
   try {
-    const ended = await work({ resources, row, claim, controller, activeMs: clock.activeMs });
-    if ("wait" in ended.end) {
-      await store.wait(claim, ended.end.wait, clock.activeMs());
-      logger.info("run.waiting", { ...facts, ...ended.end.wait });
+    const ended = await workOn(work);
+    if ("wait" in ended) {
+      await store.wait(claim, ended.wait, activeMs());
+      logger.info("run.waiting", { ...facts, ...ended.wait });
       return;
     }
-    await finish({ resources, row, claim, activeMs: clock.activeMs }, ended.end.outcome, ended.workspace);
+    await finish(work, ended.outcome);
   } catch (error) {
     if (error instanceof LeaseLostError || (error instanceof RunAborted && error.kind === "lease_lost")) {
       logger.info("run.lost", facts);
-    } else if (error instanceof RunAborted) {
-      await store.release(claim, clock.activeMs()).catch(ignoreLoss);
+    } else if (error instanceof RunAborted && error.kind === "shutdown") {
+      await store.release(claim, activeMs()).catch(ignoreLoss);
       failpoint("release.committed");
       logger.info("run.released", facts);
     } else {
-      await finish({ resources, row, claim, activeMs: clock.activeMs }, faultOutcome(error), null).catch(
-        ignoreLoss,
-      );
+      await finish(work, faultOutcome(error)).catch(ignoreLoss);
     }
   } finally {
     clock.stop();
   }
 }
 
-interface Work {
+/** One claimed run, for as long as this process owns it. */
+export interface Work {
   resources: RunResources;
   row: RunRow;
   claim: Claim;
+  /** Ends the work; its reason says why. */
+  controller: AbortController;
+  /** Active time over all owners, in milliseconds. */
   activeMs(): number;
+  /** Null until it is made. Every end after that leaves its products, also one by a fault of ours. */
+  workspace: Workspace | null;
 }
 
-async function work(
-  input: Work & { controller: AbortController },
-): Promise<{ end: Ended; workspace: Workspace | null }> {
-  const { resources, row, claim, controller } = input;
-  if (row.cancelAt !== null && row.promptHash === null) {
-    return { end: { outcome: outcomeOf("cancelled") }, workspace: null };
-  }
+async function workOn(work: Work): Promise<Ended> {
+  const { resources, row, controller } = work;
+  if (row.cancelAt !== null && row.promptHash === null) return { outcome: outcomeOf("cancelled") };
   const spec = specSchema.parse(JSON.parse(row.spec));
   const binding = await bindOrWait(resources, spec);
-  if ("wait" in binding) return { end: binding, workspace: null };
+  if ("wait" in binding) return binding;
   const run = runPaths(resources.paths, row.id);
   await mkdir(run.outputs, { recursive: true });
   await mkdir(run.calls, { recursive: true });
@@ -116,27 +112,19 @@ async function work(
     { paths: resources.paths, run, repo, ref, dir },
     controller.signal,
   );
+  work.workspace = workspace;
   failpoint("workspace.prepared");
-  const log = openRunLog({
-    store: resources.store,
-    claim,
-    protocol: binding.protocol,
-    activeMs: input.activeMs,
-  });
-  log.load(await resources.store.loadTail(row.id, row.promptHash));
-  const tools = chooseTools(resources.tools, spec.tools);
-  if (!log.state.task) await begin({ ...input, log, spec, binding, workspace, tools });
-  const agent = await createAgent({ ...input, log, spec, binding, workspace, tools });
+  const agent = await prepareAgent({ work, spec, binding, workspace });
   resources.logger.info("run.started", {
     run: row.id,
     epoch: row.epoch,
-    step: log.state.steps,
+    step: agent.log.state.steps,
     workspace: workspace.path,
     notes: workspace.notes,
   });
   // Claimed to be ended: what an earlier owner left running is ended with it.
   if (row.cancelAt !== null) controller.abort(new RunAborted("cancel"));
-  return { end: await runAgent(agent), workspace };
+  return runAgent(agent);
 }
 
 /** Settings that lack something are mended by a person: the run waits for that, and is not lost. */
@@ -151,114 +139,9 @@ async function bindOrWait(resources: RunResources, spec: TaskSpec): Promise<Mode
 
 type WaitEnd = Extract<Ended, { wait: unknown }>;
 
-interface Started extends Work {
-  log: RunLog;
-  spec: TaskSpec;
-  binding: ModelBinding;
-  workspace: Workspace;
-  tools: Tool[];
-}
-
-/** What only the first owner does: it fixes model, prompt and base, and writes the first messages. */
-async function begin({ resources, claim, log, spec, binding, workspace, tools }: Started): Promise<void> {
-  const schemas = tools.map(({ name, description, parameters }) => ({ name, description, parameters }));
-  const system = binding.protocol.systemPrompt(spec.systemPrompt ?? resources.systemPrompt, schemas);
-  const prompt = { system, tools: schemas };
-  const { name: model, baseUrl } = binding;
-  const fixed = { model, baseUrl, protocol: "native" as const, environment: "local" as const };
-  const hash = await resources.store.begin(claim, {
-    prompt: JSON.stringify(prompt),
-    spec: JSON.stringify({ ...spec, fixed }),
-    model,
-    baseCommit: workspace.baseCommit,
-    baseTree: workspace.baseTree,
-  });
-  failpoint("begin.committed");
-  log.start(prompt, hash, taskMessage(spec, workspace));
-  await log.committed();
-  failpoint("task.committed");
-}
-
-/** The task word for word, then where the agent is. */
-function taskMessage(spec: TaskSpec, workspace: Workspace): string {
-  const place = {
-    clone: `a fresh git clone of ${spec.repo}${workspace.baseCommit ? ` at ${workspace.baseCommit.slice(0, 12)}` : ""}`,
-    dir: "the user's own folder, used in place",
-    empty: "an empty folder",
-  }[workspace.kind];
-  return [
-    spec.prompt,
-    "",
-    `Working directory: ${workspace.path} (${place})`,
-    ...workspace.notes.map((note) => `Note: ${note}`),
-  ].join("\n");
-}
-
-/** The tools of these names, all without names. Throws ConfigError for a name that no tool has. */
-export function chooseTools(tools: Tool[], names: string[] | null): Tool[] {
-  if (names === null) return tools;
-  return names.map((name) => {
-    const tool = tools.find((each) => each.name === name);
-    if (tool) return tool;
-    throw new ConfigError(
-      `expected the name of a tool (${tools.map((each) => each.name).join(", ")}), got ${name}: correct the task's tools`,
-    );
-  });
-}
-
-async function createAgent({
-  resources,
-  row,
-  claim,
-  log,
-  spec,
-  binding,
-  workspace,
-  tools,
-  controller,
-}: Started & { controller: AbortController }): Promise<Agent> {
-  const run = runPaths(resources.paths, row.id);
-  const windowChars = Math.floor(binding.contextTokens * resultShare) * charsPerToken;
-  const env = await commandVariables({
-    from: resources.env,
-    workspace: workspace.path,
-    gitCeiling: spec.dir === null ? path.dirname(workspace.path) : null,
-  });
-  return {
-    log,
-    model: binding.model,
-    protocol: binding.protocol,
-    tools,
-    logger: withRun(resources.logger, row.id),
-    modelName: binding.name,
-    maxSteps: spec.maxSteps,
-    budgetTokens: binding.contextTokens - binding.maxOutputTokens,
-    maxOutputTokens: binding.maxOutputTokens,
-    signal: controller.signal,
-    isStopping: resources.isStopping,
-    contextOf: ({ step, ordinal }) => ({
-      runId: row.id,
-      callId: `${step}.${ordinal}`,
-      epoch: claim.epoch,
-      key: `${row.id}:${step}.${ordinal}`,
-      workspace: workspace.path,
-      outputs: run.outputs,
-      calls: run.calls,
-      environment: resources.environment,
-      env,
-      commandTimeoutMs: resources.commandTimeoutMs,
-      maxResultChars: Math.min(resources.maxResultChars, windowChars),
-      signal: controller.signal,
-    }),
-  };
-}
-
 /** Makes the products and commits the outcome. */
-async function finish(
-  { resources, row, claim, activeMs }: Work,
-  outcome: Outcome,
-  workspace: Workspace | null,
-): Promise<void> {
+async function finish(work: Work, outcome: Outcome): Promise<void> {
+  const { resources, row, claim, activeMs, workspace } = work;
   const run = runPaths(resources.paths, row.id);
   const products = workspace
     ? await finishWorkspace({ run, workspace, runId: row.id, key: row.key, title: titleOf(row) })
@@ -292,29 +175,11 @@ function titleOf(row: RunRow): string {
 
 /** What an exception on a run's way means for it. */
 function faultOutcome(error: unknown): Outcome {
+  if (error instanceof RunAborted && error.endsRun) return stopOutcome(error.kind);
   if (error instanceof WorkspaceError) return outcomeOf("workspace_error", { error: error.message });
   return outcomeOf("environment_error", { error: messageOf(error) });
 }
 
 function ignoreLoss(error: unknown): void {
   if (!(error instanceof LeaseLostError)) throw error;
-}
-
-/** Counts the run's active time over all owners and ends it when its time limit is reached. */
-function startClock(store: Store, row: RunRow, controller: AbortController) {
-  const startedAt = store.now();
-  const activeMs = () => row.activeMs + Math.max(0, store.now() - startedAt);
-  const limit = specSchema.shape.timeLimitMs.safeParse(JSON.parse(row.spec).timeLimitMs).data ?? null;
-  const timer =
-    limit === null
-      ? undefined
-      : setTimeout(() => controller.abort(new RunAborted("time_limit")), Math.max(0, limit - row.activeMs));
-  return { activeMs, stop: () => clearTimeout(timer) };
-}
-
-function withRun(logger: Logger, run: string): Logger {
-  return {
-    info: (event, facts) => logger.info(event, { run, ...facts }),
-    debug: (event, facts) => logger.debug(event, { run, ...facts }),
-  };
 }

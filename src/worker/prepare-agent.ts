@@ -1,0 +1,135 @@
+import path from "node:path";
+import type { Agent } from "../agent/loop.ts";
+import { openRunLog, type RunLog } from "../agent/run-log.ts";
+import { commandVariables } from "../environment/variables.ts";
+import { ConfigError } from "../errors.ts";
+import { failpoint } from "../failpoint.ts";
+import type { Logger } from "../log.ts";
+import { runPaths } from "../paths.ts";
+import type { TaskSpec } from "../producer/task.ts";
+import type { Tool } from "../tools/tool.ts";
+import type { Workspace } from "../workspace/workspace.ts";
+import type { ModelBinding, Work } from "./execute-run.ts";
+
+/** About how many characters a token has: turns a share of the window into a bound of a result. */
+const charsPerToken = 4;
+/** A result takes at most this part of the window. */
+const resultShare = 0.05;
+
+interface Prepared {
+  work: Work;
+  spec: TaskSpec;
+  binding: ModelBinding;
+  workspace: Workspace;
+}
+
+interface Started extends Prepared {
+  log: RunLog;
+  tools: Tool[];
+}
+
+/** The agent of a run, with its log as far as earlier owners brought it; the first owner begins the log. */
+export async function prepareAgent(prepared: Prepared): Promise<Agent> {
+  const { resources, row, claim, activeMs } = prepared.work;
+  const { protocol } = prepared.binding;
+  const log = openRunLog({ store: resources.store, claim, protocol, activeMs });
+  log.load(await resources.store.loadTail(row.id, row.promptHash));
+  const tools = chooseTools(resources.tools, prepared.spec.tools);
+  const started = { ...prepared, log, tools };
+  if (!log.state.task) await begin(started);
+  return createAgent(started);
+}
+
+/** The tools of these names, all without names. Throws ConfigError for a name that no tool has. */
+export function chooseTools(tools: Tool[], names: string[] | null): Tool[] {
+  if (names === null) return tools;
+  return names.map((name) => {
+    const tool = tools.find((each) => each.name === name);
+    if (tool) return tool;
+    throw new ConfigError(
+      `expected the name of a tool (${tools.map((each) => each.name).join(", ")}), got ${name}: correct the task's tools`,
+    );
+  });
+}
+
+/** What only the first owner does: it fixes model, prompt and base, and writes the first messages. */
+async function begin({ work, spec, binding, workspace, log, tools }: Started): Promise<void> {
+  const { resources, claim } = work;
+  const schemas = tools.map(({ name, description, parameters }) => ({ name, description, parameters }));
+  const system = binding.protocol.systemPrompt(spec.systemPrompt ?? resources.systemPrompt, schemas);
+  const prompt = { system, tools: schemas };
+  const { name: model, baseUrl } = binding;
+  const fixed = { model, baseUrl, protocol: "native" as const, environment: "local" as const };
+  const hash = await resources.store.begin(claim, {
+    prompt: JSON.stringify(prompt),
+    spec: JSON.stringify({ ...spec, fixed }),
+    model,
+    baseCommit: workspace.baseCommit,
+    baseTree: workspace.baseTree,
+  });
+  failpoint("begin.committed");
+  log.start(prompt, hash, taskMessage(spec, workspace));
+  await log.committed();
+  failpoint("task.committed");
+}
+
+/** The task word for word, then where the agent is. */
+function taskMessage(spec: TaskSpec, workspace: Workspace): string {
+  const place = {
+    clone: `a fresh git clone of ${spec.repo}${workspace.baseCommit ? ` at ${workspace.baseCommit.slice(0, 12)}` : ""}`,
+    dir: "the user's own folder, used in place",
+    empty: "an empty folder",
+  }[workspace.kind];
+  return [
+    spec.prompt,
+    "",
+    `Working directory: ${workspace.path} (${place})`,
+    ...workspace.notes.map((note) => `Note: ${note}`),
+  ].join("\n");
+}
+
+async function createAgent({ work, spec, binding, workspace, log, tools }: Started): Promise<Agent> {
+  const { resources, row, claim, controller } = work;
+  const { signal } = controller;
+  const run = runPaths(resources.paths, row.id);
+  const windowChars = Math.floor(binding.contextTokens * resultShare) * charsPerToken;
+  const env = await commandVariables({
+    from: resources.env,
+    workspace: workspace.path,
+    gitCeiling: spec.dir === null ? path.dirname(workspace.path) : null,
+  });
+  return {
+    log,
+    model: binding.model,
+    protocol: binding.protocol,
+    tools,
+    logger: withRun(resources.logger, row.id),
+    modelName: binding.name,
+    maxSteps: spec.maxSteps,
+    budgetTokens: binding.contextTokens - binding.maxOutputTokens,
+    maxOutputTokens: binding.maxOutputTokens,
+    signal,
+    isStopping: resources.isStopping,
+    contextOf: ({ step, ordinal }) => ({
+      runId: row.id,
+      callId: `${step}.${ordinal}`,
+      epoch: claim.epoch,
+      key: `${row.id}:${step}.${ordinal}`,
+      workspace: workspace.path,
+      outputs: run.outputs,
+      calls: run.calls,
+      environment: resources.environment,
+      env,
+      commandTimeoutMs: resources.commandTimeoutMs,
+      maxResultChars: Math.min(resources.maxResultChars, windowChars),
+      signal,
+    }),
+  };
+}
+
+function withRun(logger: Logger, run: string): Logger {
+  return {
+    info: (event, facts) => logger.info(event, { run, ...facts }),
+    debug: (event, facts) => logger.debug(event, { run, ...facts }),
+  };
+}
