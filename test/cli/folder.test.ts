@@ -55,7 +55,7 @@ test("a run behind one that waits or was left says what frees the folder", async
 });
 
 test("a run that another worker has is followed to its end", async () => {
-  const { env } = await startAgentServer({ slow: [{ text: "The answer.", delayMs: 1500 }] });
+  const { env } = await startAgentServer({ slow: [{ text: "The answer.", delayMs: 4000 }] });
   const { start, pawl, json } = commandLine({ env });
   await pawl(["enqueue", "slow", "--key", "k"]);
   const worker = start(["worker", "--drain"]);

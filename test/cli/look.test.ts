@@ -102,7 +102,7 @@ test("a run is meant by its id, a unique prefix of it, or its key; a prefix of s
 test("phase tells what a running run does: thinking, then acting; a queued one does nothing", async () => {
   const { env } = await startAgentServer({
     slow: [
-      { tool: "bash", input: { command: "until [ -e go ]; do sleep 0.1; done" }, delayMs: 1000 },
+      { tool: "bash", input: { command: "until [ -e go ]; do sleep 0.1; done" }, delayMs: 3000 },
       { text: "Fine." },
     ],
   });
@@ -152,7 +152,7 @@ test("status --exit-code is 1 once some run failed", async () => {
 });
 
 test("status --watch --json gives a document a line for each change; with --exit-code until all have ended", async () => {
-  const { env } = await startAgentServer({ slow: [{ text: "Fine.", delayMs: 800 }] });
+  const { env } = await startAgentServer({ slow: [{ text: "Fine.", delayMs: 1500 }] });
   const { pawl, start } = commandLine({ env });
   await pawl(["enqueue", "slow"]);
   const watch = start(["status", "--watch", "--json", "--exit-code"]);

@@ -1,3 +1,5 @@
+import { writeFileSync } from "node:fs";
+import path from "node:path";
 import { expect, test } from "vitest";
 import { startAgentServer } from "../helpers/agent-server.ts";
 import { commandLine } from "../helpers/command-line.ts";
@@ -100,11 +102,11 @@ test("cancel, pause and resume change queued runs at once, by name and by batch"
 test("a running run is cancelled in the middle of a command, and paused after its step", async () => {
   const { env } = await startAgentServer({
     long: [{ tool: "bash", input: { command: "sleep 30" } }],
-    short: [{ tool: "bash", input: { command: "sleep 1" } }, { text: "Fine." }],
+    short: [{ tool: "bash", input: { command: "until [ -e go ]; do sleep 0.1; done" } }, { text: "Fine." }],
   });
-  const { pawl, json, start } = commandLine({ env });
+  const { pawl, json, start, folder } = commandLine({ env });
   await pawl(["enqueue", "long", "--key", "long"]);
-  await pawl(["enqueue", "short", "--key", "short"]);
+  await pawl(["enqueue", "short", "--key", "short", "--dir", folder]);
   const worker = start(["worker", "--drain"]);
   await waitUntil(async () => (await json(["list"])).every(({ phase }) => phase === "acting"), {
     timeoutMs: 20_000,
@@ -113,6 +115,7 @@ test("a running run is cancelled in the middle of a command, and paused after it
   const startedAt = performance.now();
   expect((await pawl(["cancel", "long"])).stdout).toContain("cancel requested");
   await pawl(["pause", "short"]);
+  writeFileSync(path.join(folder, "go"), "");
   expect((await worker).exitCode).toBe(0);
   expect(performance.now() - startedAt).toBeLessThan(15_000);
   expect(await json(["show", "long"])).toMatchObject([{ status: "cancelled", steps: 1 }]);

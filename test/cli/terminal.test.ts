@@ -1,4 +1,4 @@
-import { readFileSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { execa } from "execa";
 import { expect, onTestFinished, test } from "vitest";
@@ -11,7 +11,8 @@ const limitMs = 20_000;
 
 /** `pawl` at a terminal of its own, made by script(1); `type` sends keys. What it shows has carriage returns. */
 function atTerminal({ folder, env }: CommandLine, command: string, more: Record<string, string> = {}) {
-  const line = `"${process.execPath}" "${mainFile}" ${command}`;
+  // Not under a shell, which would answer Ctrl-C with an exit code of its own.
+  const line = `exec "${process.execPath}" "${mainFile}" ${command}`;
   const child = execa("script", ["--quiet", "--return", "--command", line, "/dev/null"], {
     cwd: folder,
     env: { ...env, TERM: "xterm", ...more },
@@ -73,14 +74,18 @@ test("lines are coloured at a terminal, and not with NO_COLOR", async () => {
 
 test("Ctrl-C ends with 130, says how to go on, and a worker goes on", async () => {
   const { env } = await startAgentServer({
-    slow: [{ tool: "bash", input: { command: "sleep 1" } }, { text: "The answer." }],
+    slow: [
+      { tool: "bash", input: { command: "until [ -e go ]; do sleep 0.1; done" } },
+      { text: "The answer." },
+    ],
   });
   const line = commandLine({ env });
   const terminal = atTerminal(line, "run slow");
-  await terminal.showing("→ bash sleep 1");
+  await terminal.showing("→ bash until");
   terminal.type("\u0003");
+  await terminal.showing("stopping: current steps get a few seconds");
+  writeFileSync(path.join(line.folder, "go"), "");
   expect(await terminal.end()).toBe(130);
-  expect(terminal.shown()).toContain("stopping: current steps get a few seconds");
   expect(terminal.shown()).toMatch(/run \w+ is queued after 1 step and can be resumed: pawl worker --drain/);
   expect(await line.json(["list"])).toMatchObject([{ status: "queued", steps: 1 }]);
   expect((await line.pawl(["worker", "--drain"])).code).toBe(0);

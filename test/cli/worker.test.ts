@@ -1,4 +1,4 @@
-import { existsSync } from "node:fs";
+import { existsSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { expect, test } from "vitest";
 import { startAgentServer } from "../helpers/agent-server.ts";
@@ -71,7 +71,7 @@ test.each([
   async (signal, code) => {
     const { env } = await startAgentServer({
       slow: [
-        { tool: "bash", input: { command: "touch began; sleep 1; touch ended" } },
+        { tool: "bash", input: { command: "touch began; until [ -e go ]; do sleep 0.1; done; touch ended" } },
         { text: "The answer." },
       ],
     });
@@ -82,7 +82,13 @@ test.each([
       timeoutMs: 20_000,
       what: "the command runs",
     });
+    let said = "";
+    worker.stderr?.on("data", (chunk) => {
+      said += chunk;
+    });
     worker.kill(signal);
+    await waitUntil(() => said.includes("stopping"), { timeoutMs: 20_000, what: "the worker stops" });
+    writeFileSync(path.join(folder, "go"), "");
     const { exitCode, stderr } = await worker;
     expect(exitCode).toBe(code);
     expect(stderr).toContain("every run stays resumable");
