@@ -25,6 +25,12 @@ export interface Beginning {
 }
 
 /**
+ * A run that this many workers died with, without a step of progress, is suspected of killing them: it is claimed only by
+ * a worker that has nothing else to lose, after all others.
+ */
+export const strikesUntilSuspect = 2;
+
+/**
  * The run that goes next: the most urgent, batches in turn among equals. Skips from batch to batch through the index
  * runs_ready: one look-up a batch, however much is queued.
  */
@@ -37,29 +43,41 @@ export const nextRunQuery = `
   SELECT head.id AS runId
   FROM ready JOIN batches ON batches.id = ready.batch
   JOIN runs AS head ON head.id = (
-    SELECT id FROM runs WHERE batch_id = ready.batch AND status = 'queued' AND ready = 1
+    SELECT id FROM runs WHERE batch_id = ready.batch AND status = 'queued' AND ready = 1 AND strikes < ${strikesUntilSuspect}
     ORDER BY priority DESC, id LIMIT 1)
   WHERE batches.paused_at IS NULL AND (batches.max_running IS NULL OR batches.max_running > (
     SELECT count(*) FROM runs WHERE batch_id = batches.id AND status = 'running' AND superseded = 0))
   ORDER BY head.priority DESC, batches.last_claim_at, head.id LIMIT 1`;
+
+const suspectQuery = `
+  SELECT runs.id AS runId FROM runs JOIN batches ON batches.id = runs.batch_id
+  WHERE status = 'queued' AND ready = 1 AND strikes >= ${strikesUntilSuspect} AND batches.paused_at IS NULL
+  ORDER BY priority DESC, runs.id LIMIT 1`;
+
+/** Which run a worker wants. */
+export interface ClaimWish {
+  /** This run or none. */
+  runId?: string | undefined;
+  /** The worker has no other run: it may be given one that is suspected of killing its workers. */
+  isAlone?: boolean;
+}
 
 export function claimVerbs(context: StoreContext) {
   const { sqlite, read, write, now } = context;
   const record = recordEvent(context);
   const saveBlob = blobWriter(context);
   const findNext = sqlite.prepare<[], { runId: string }>(nextRunQuery);
+  const findSuspect = sqlite.prepare<[], { runId: string }>(suspectQuery);
+  const choose = (isAlone: boolean) => findNext.get() ?? (isAlone ? findSuspect.get() : undefined);
   const statements = prepareStatements(context);
 
   return {
-    /**
-     * Takes the run that goes next. Undefined when there is none, or when the worker has no lease.
-     * With `runId`, that run or none.
-     */
-    async claim(workerId: string, runId?: string): Promise<RunRow | undefined> {
+    /** Takes the run that goes next. Undefined when there is none, or when the worker has no lease. */
+    async claim(workerId: string, { runId, isAlone = false }: ClaimWish = {}): Promise<RunRow | undefined> {
       // A look without the write lock first: idle workers ask often.
-      if (runId === undefined && !(await read(() => findNext.get()))) return undefined;
+      if (runId === undefined && !(await read(() => choose(isAlone)))) return undefined;
       return write(() => {
-        const next = runId ?? findNext.get()?.runId;
+        const next = runId ?? choose(isAlone)?.runId;
         if (next === undefined) return undefined;
         const row = statements.take.get({ runId: next, workerId, now: now() });
         if (!row) return undefined;

@@ -1,8 +1,9 @@
 import { and, eq, gt, isNull, sql } from "drizzle-orm";
 import { cancelRun } from "./cancel.ts";
-import type { RunRow } from "./claim.ts";
+import { type RunRow, strikesUntilSuspect } from "./claim.ts";
 import { recordEvent } from "./events.ts";
-import { runs, workers } from "./schema.ts";
+import { laneVerbs } from "./lanes.ts";
+import { messages, runs, workers } from "./schema.ts";
 import type { StoreContext } from "./store.ts";
 
 /** Who a worker is, precisely enough to prove on its host that it is dead. */
@@ -16,13 +17,42 @@ export interface WorkerIdentity {
 
 export type WorkerRow = typeof workers.$inferSelect;
 
+/** Why a worker is removed. Only a graceful stop is no strike for runs that it still owned. */
+export type RemovalReason = "stopped" | "dead" | "lease_expired";
+
+/** Deaths without progress that end a run; the last of them while it was alone in its worker. */
+const strikesUntilEnd = strikesUntilSuspect + 1;
+
 export function workerVerbs(context: StoreContext) {
   const { db, read, write, now, newId } = context;
   const record = recordEvent(context);
   const cancel = cancelRun(context);
 
-  function takeOver(run: RunRow, workerId: string) {
-    const hasProgress = run.seq > run.claimSeq;
+  const lanes = laneVerbs(context);
+
+  /** A step is progress; answers that recovery itself wrote are none. */
+  function hasProgress(run: RunRow): boolean {
+    const replies = and(
+      eq(messages.runId, run.id),
+      gt(messages.seq, run.claimSeq),
+      eq(messages.epoch, run.epoch),
+      eq(messages.kind, "reply"),
+    );
+    return db.select({ seq: messages.seq }).from(messages).where(replies).limit(1).get() !== undefined;
+  }
+
+  function takeOver(run: RunRow, options: { workerId: string; why: RemovalReason }) {
+    const { workerId, why } = options;
+    const progress = hasProgress(run);
+    const strikes = progress ? 0 : why === "stopped" ? run.strikes : run.strikes + 1;
+    record({
+      kind: "owner_lost",
+      runId: run.id,
+      workerId,
+      epoch: run.epoch,
+      data: { why, seq: run.seq, progress, strikes },
+    });
+    if (strikes >= strikesUntilEnd) return endCrashLoop(run, strikes);
     const isPaused = run.pauseAt !== null;
     db.update(runs)
       .set({
@@ -30,19 +60,28 @@ export function workerVerbs(context: StoreContext) {
         waitKind: isPaused ? "paused" : null,
         pauseAt: null,
         ownerId: null,
-        strikes: hasProgress ? 0 : run.strikes + 1,
+        strikes,
         generation: sql`${runs.generation} + 1`,
       })
       .where(eq(runs.id, run.id))
       .run();
-    record({
-      kind: "owner_lost",
-      runId: run.id,
-      workerId,
-      epoch: run.epoch,
-      data: { seq: run.seq, progress: hasProgress },
-    });
     if (run.cancelAt !== null) cancel(run);
+  }
+
+  function endCrashLoop(run: RunRow, strikes: number) {
+    const error = `${strikes} workers died with this run and it made no step in between, the last time with nothing else in the worker: see what it does with pawl logs, then pawl retry`;
+    const outcome = JSON.stringify({ result: null, error, changedFiles: null });
+    db.update(runs)
+      .set({ status: "failed", reason: "crash_loop", strikes, ownerId: null, outcome, finishedAt: now() })
+      .where(eq(runs.id, run.id))
+      .run();
+    lanes.leave(run.lane);
+    record({
+      kind: "finished",
+      runId: run.id,
+      batchId: run.batchId,
+      data: { status: "failed", reason: "crash_loop" },
+    });
   }
 
   return {
@@ -85,7 +124,7 @@ export function workerVerbs(context: StoreContext) {
      * Runs it still owned are queued for others; those that were asked to pause wait, those asked to cancel end.
      * Returns how many there were.
      */
-    removeWorker(workerId: string, why: "stopped" | "dead" | "lease_expired"): Promise<number> {
+    removeWorker(workerId: string, why: RemovalReason): Promise<number> {
       return write(() => {
         const expired = why === "lease_expired" ? sql`lease_until <= ${now()}` : undefined;
         const removed = db
@@ -99,7 +138,7 @@ export function workerVerbs(context: StoreContext) {
           .from(runs)
           .where(and(eq(runs.ownerId, workerId), sql`status = 'running'`))
           .all();
-        for (const run of owned) takeOver(run, workerId);
+        for (const run of owned) takeOver(run, { workerId, why });
         return owned.length;
       });
     },

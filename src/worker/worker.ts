@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { type AbortKind, RunAborted } from "../abort.ts";
+import { strikesUntilSuspect } from "../db/claim.ts";
 import { failpoint } from "../failpoint.ts";
 import { isTerminal } from "../outcome.ts";
 import type { Queue } from "../queue/queue.ts";
@@ -37,6 +38,7 @@ export interface Worker {
 }
 
 interface Running {
+  wantsAlone: boolean;
   controller: AbortController;
   done: Promise<void>;
 }
@@ -108,8 +110,8 @@ async function claimLoop({ context, workerId, signal }: Loop): Promise<void> {
   const { store, queue } = options;
   let freed = new AbortController();
   while (!signal.aborted) {
-    while (running.size < options.concurrency && !signal.aborted) {
-      const row = await store.claim(workerId, options.only);
+    while (hasRoom(context) && !signal.aborted) {
+      const row = await store.claim(workerId, { runId: options.only, isAlone: running.size === 0 });
       if (!row) break;
       failpoint("claim.committed");
       options.logger.info("run.claimed", { run: row.id, epoch: row.epoch, step: row.steps });
@@ -125,14 +127,19 @@ async function claimLoop({ context, workerId, signal }: Loop): Promise<void> {
           if (running.get(row.id)?.controller === controller) running.delete(row.id);
           freed.abort();
         });
-      running.set(row.id, { controller, done });
+      running.set(row.id, { controller, done, wantsAlone: row.strikes >= strikesUntilSuspect });
     }
     if (running.size === 0 && (await isDone(options))) return;
-    const hasRoom = running.size < options.concurrency;
     const wake = AbortSignal.any([signal, freed.signal]);
-    await (hasRoom ? queue.wait(sweepMs, wake) : waitFor(sweepMs, wake));
+    await (hasRoom(context) ? queue.wait(sweepMs, wake) : waitFor(sweepMs, wake));
     if (freed.signal.aborted) freed = new AbortController();
   }
+}
+
+/** A run that is suspected of killing its workers gets one to itself. */
+function hasRoom({ options, running }: Context): boolean {
+  const isTaken = [...running.values()].some((run) => run.wantsAlone);
+  return !isTaken && running.size < options.concurrency;
 }
 
 async function isDone(options: WorkerOptions): Promise<boolean> {

@@ -63,9 +63,9 @@ export function describeClaim(open: StoreFactory): void {
       const worker = await addWorker();
       await add({ priority: 9 });
       const wanted = await add();
-      expect((await store.claim(worker, wanted))?.id).toBe(wanted);
-      expect(await store.claim(worker, wanted)).toBeUndefined();
-      expect(await store.claim(worker, "nothing")).toBeUndefined();
+      expect((await store.claim(worker, { runId: wanted }))?.id).toBe(wanted);
+      expect(await store.claim(worker, { runId: wanted })).toBeUndefined();
+      expect(await store.claim(worker, { runId: "nothing" })).toBeUndefined();
     });
 
     it("gives one run to one of many who ask at once", async () => {
@@ -99,7 +99,7 @@ export function describeClaim(open: StoreFactory): void {
       const { row, claim } = await take(worker);
       expect(row.id).toBe(first);
       expect(await store.claim(worker)).toBeUndefined();
-      expect(await store.claim(worker, second)).toBeUndefined();
+      expect(await store.claim(worker, { runId: second })).toBeUndefined();
       await store.finish(claim, { ...success, ...products, activeMs: 1 });
       expect((await take(worker)).row.id).toBe(second);
     });

@@ -35,19 +35,53 @@ export function describeWorkers(open: StoreFactory): void {
       expect(await store.getRun(id)).toMatchObject({ status: "queued", ownerId: null });
     });
 
-    it("leave strikes on runs that made no progress, and none on those that did", async () => {
+    it("leave strikes on runs that made no step, and none on those that did", async () => {
       const { store, add, addWorker, take } = await setScene(open);
       const id = await add();
-      for (const strikes of [1, 2]) {
+      const worker = await addWorker();
+      await take(worker);
+      await store.removeWorker(worker, "dead");
+      expect(await store.getRun(id)).toMatchObject({ status: "queued", strikes: 1, generation: 2 });
+      const next = await addWorker();
+      await firstStep(store, (await take(next)).claim);
+      await store.removeWorker(next, "dead");
+      expect((await store.getRun(id))?.strikes).toBe(0);
+    });
+
+    it("leave no strike when they stop in order", async () => {
+      const { store, add, addWorker, take } = await setScene(open);
+      const id = await add();
+      const worker = await addWorker();
+      await take(worker);
+      await store.removeWorker(worker, "stopped");
+      expect(await store.getRun(id)).toMatchObject({ status: "queued", strikes: 0 });
+    });
+
+    it("get a run that two died with only when they have no other, after all others; the third death ends it", async () => {
+      const { store, clock, add, addWorker, take } = await setScene(open);
+      const suspect = await add({}, { dir: "/here" });
+      for (let deaths = 0; deaths < 2; deaths += 1) {
         const worker = await addWorker();
         await take(worker);
         await store.removeWorker(worker, "dead");
-        expect(await store.getRun(id)).toMatchObject({ status: "queued", strikes, generation: 1 + strikes });
       }
+      const behind = await add({}, { dir: "/here" });
+      const other = await add();
       const worker = await addWorker();
-      await firstStep(store, (await take(worker)).claim);
-      await store.removeWorker(worker, "dead");
-      expect((await store.getRun(id))?.strikes).toBe(0);
+      expect((await store.claim(worker, { isAlone: true }))?.id, "others go first").toBe(other);
+      expect(await store.claim(worker), "not beside another run").toBeUndefined();
+      expect(await store.hasWork(clock.at)).toBe(true);
+      const lonely = await addWorker();
+      expect((await store.claim(lonely, { isAlone: true }))?.id).toBe(suspect);
+      await store.removeWorker(lonely, "lease_expired");
+      expect((await store.getRun(suspect))?.status, "its lease holds").toBe("running");
+      await store.removeWorker(lonely, "dead");
+      expect(await store.getRun(suspect)).toMatchObject({
+        status: "failed",
+        reason: "crash_loop",
+        strikes: 3,
+      });
+      expect((await store.claim(worker))?.id, "its folder is free").toBe(behind);
     });
 
     it("leave the runs of others alone", async () => {

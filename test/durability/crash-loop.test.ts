@@ -1,0 +1,44 @@
+import { expect, test } from "vitest";
+import { expectSoundLogs } from "../helpers/invariants.ts";
+import { createScenario, markOf, type Story } from "../helpers/scenario.ts";
+import { waitUntil } from "../helpers/wait-until.ts";
+
+const story: Story = (key, done, run) => {
+  // Kills the worker that asks: the request is answered only once it is dead.
+  if (key === "poison") return { delayMs: 3000, content: "too late" };
+  return done < 2 ? { toolCalls: [run(done + 1, "sleep 0.2")] } : { content: "all done" };
+};
+
+test("a run that kills its workers is tried alone, then ended as crash_loop, and disturbs no other", async () => {
+  const scenario = await createScenario(story);
+  await scenario.enqueue(["poison", "a", "b", "c"]);
+  const database = scenario.database();
+  const asked = database.prepare(
+    "SELECT 1 FROM model_calls JOIN runs ON runs.id = run_id WHERE key = 'poison' AND state = 'sent' AND model_calls.epoch = ?",
+  );
+  for (const epoch of [1, 2, 3]) {
+    const worker = scenario.worker();
+    await waitUntil(() => asked.get(epoch) !== undefined, {
+      timeoutMs: 20_000,
+      what: `it is tried for the ${epoch}. time`,
+    });
+    if (epoch === 3) {
+      const running = database.prepare("SELECT key FROM runs WHERE status = 'running'").all();
+      expect(running, "it has its worker for itself").toEqual([{ key: "poison" }]);
+    }
+    worker.child.kill("SIGKILL");
+    await worker.ended();
+  }
+  expect((await scenario.worker().ended()).code).toBe(0);
+  expect((await scenario.json("show", "poison"))[0]).toMatchObject({
+    status: "failed",
+    reason: "crash_loop",
+    class: "infra",
+  });
+  const others = database.prepare("SELECT DISTINCT status FROM runs WHERE key <> 'poison'").all();
+  expect(others).toEqual([{ status: "succeeded" }]);
+  expect(scenario.effects().toSorted()).toEqual(
+    ["a", "b", "c"].flatMap((key) => [markOf(key, 1), markOf(key, 2)]),
+  );
+  expectSoundLogs(database);
+});
