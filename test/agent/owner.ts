@@ -34,9 +34,9 @@ export async function firstOwner(store: Store): Promise<Owner> {
   return owner;
 }
 
-/** The owner dies, and another one claims the run and loads its log. */
+/** The owner goes, as in a stop, which counts no strike however often; another one claims the run and loads its log. */
 export async function nextOwner(store: Store, dead: Owner): Promise<Owner> {
-  await store.removeWorker(dead.claim.workerId, "dead");
+  await store.removeWorker(dead.claim.workerId, "stopped");
   return ownerOf(store);
 }
 
