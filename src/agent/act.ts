@@ -13,7 +13,9 @@ import { unknownOutcome } from "./unknown-outcome.ts";
  * the run, the log says so and the calls behind it are not run.
  */
 export async function act(agent: Agent, calls: PendingCall[]): Promise<void> {
-  for (const group of groupCalls(agent, calls)) {
+  const groups = groupCalls(agent, calls);
+  const mayChange = calls.some((call) => classOf(agent, call) !== "pure");
+  for (const group of groups) {
     if (agent.signal.aborted || agent.isStopping() || agent.log.state.ending !== null) return;
     for (const call of group) if (needsStartRow(agent, call)) agent.log.startCall(call);
     await agent.log.committed();
@@ -21,7 +23,10 @@ export async function act(agent: Agent, calls: PendingCall[]): Promise<void> {
     if (group.some((call) => needsStartRow(agent, call))) failpoint("call.started");
     const settled = await Promise.allSettled(group.map((call) => timedAnswer(agent, call)));
     failpoint("call.finished");
-    recordResults(agent, group, settled);
+    // One snapshot a step, in the commit of its last result: so the log and the workspace's record cannot disagree.
+    const isLast = group === groups.at(-1);
+    const tree = isLast && mayChange ? ((await agent.snapshot?.()) ?? null) : null;
+    recordResults(agent, { group, settled, tree });
   }
 }
 
@@ -36,7 +41,7 @@ export async function endStarted(agent: Agent): Promise<void> {
         ms: 0,
       };
     });
-    recordResults(agent, [call], [{ status: "fulfilled", value: answered }]);
+    recordResults(agent, { group: [call], settled: [{ status: "fulfilled", value: answered }], tree: null });
   }
 }
 
@@ -81,7 +86,9 @@ async function answer(agent: Agent, call: PendingCall): Promise<Answer> {
   const found = await recoverCall({ ...input, startedEpoch: call.startedEpoch });
   if (found.kind === "done") return { output: found.output, state: "done" };
   if (found.kind === "unknown") {
-    const content = unknownOutcome({ tool: call.name, startedAt: call.startedAt, detail: found.detail });
+    const change = (await agent.describeInterruption?.()) ?? null;
+    const detail = [found.detail, change].filter(Boolean).join("\n");
+    const content = unknownOutcome({ tool: call.name, startedAt: call.startedAt, detail });
     return { output: { content, isError: true, note: "interrupted, outcome unknown" }, state: "interrupted" };
   }
   // Harmless to repeat, or certain never to have begun: this is a first try under our epoch.
@@ -90,18 +97,22 @@ async function answer(agent: Agent, call: PendingCall): Promise<Answer> {
   return { output: await executeCall(input), state: "done" };
 }
 
-function recordResults(
-  agent: Agent,
-  group: PendingCall[],
-  settled: PromiseSettledResult<Answer & { ms: number }>[],
-): void {
+interface Results {
+  group: PendingCall[];
+  settled: PromiseSettledResult<Answer & { ms: number }>[];
+  /** The workspace after the last of them. */
+  tree: string | null;
+}
+
+function recordResults(agent: Agent, { group, settled, tree: after }: Results): void {
   for (const [index, call] of group.entries()) {
     const result = settled[index];
+    const tree = index === group.length - 1 ? after : null;
     if (result?.status === "rejected") {
       if (!(result.reason instanceof TerminatingError)) throw result.reason;
       const { message } = result.reason;
       const ended = { content: message, isError: true, note: "ended the run", state: "done" as const };
-      agent.log.appendResult(call, { ...ended, endsRun: true });
+      agent.log.appendResult(call, { ...ended, tree, endsRun: true });
     } else if (result) {
       const { output, state, ms } = result.value;
       const note = output.note ?? null;
@@ -110,6 +121,7 @@ function recordResults(
         isError: output.isError ?? false,
         note,
         state,
+        tree,
       });
       const facts = {
         call: `${call.step}.${call.ordinal}`,

@@ -25,6 +25,10 @@ export interface Agent {
   signal: AbortSignal;
   /** True once the worker wants to stop: the run is left at the next checkpoint. */
   isStopping(): boolean;
+  /** Records the workspace as it is; null where that cannot be. */
+  snapshot?(): Promise<string | null>;
+  /** What a call of unknown outcome did to the workspace, after the task's policy was followed; null where nobody knows. */
+  describeInterruption?(): Promise<string | null>;
   contextOf(call: { step: number; ordinal: number }): ToolContext;
 }
 

@@ -41,6 +41,8 @@ export interface RunState {
   seq: number;
   /** Complete model replies, over all owners. */
   steps: number;
+  /** Of these, what a fork copied: they do not count for its limit. */
+  copiedSteps: number;
   modelCalls: number;
   system: LogEntry | null;
   task: LogEntry | null;
@@ -71,6 +73,7 @@ export function emptyState(): RunState {
   return {
     seq: 0,
     steps: 0,
+    copiedSteps: 0,
     modelCalls: 0,
     system: null,
     task: null,
@@ -101,7 +104,7 @@ export function nextAction(state: RunState, limits: { maxSteps: number }): Actio
     const error = `${state.badReplies} replies in a row could not be used; the last one: ${state.problem}`;
     return { kind: "finish", outcome: outcomeOf("bad_replies", { error }) };
   }
-  if (state.steps >= limits.maxSteps) {
+  if (state.steps - state.copiedSteps >= limits.maxSteps) {
     const error = `the limit of ${limits.maxSteps} steps is reached: raise it with --max-steps (or maxSteps) and run pawl retry`;
     return { kind: "finish", outcome: outcomeOf("step_limit", { error }) };
   }

@@ -45,6 +45,7 @@ export function openRunLog({ store, claim, protocol, activeMs }: RunLogOptions) 
   const state: RunState = emptyState();
   let outstanding: Promise<unknown>[] = [];
   let measured: Measurement | null = null;
+  let tree: string | null = null;
   let asked: Asked = { cancelAt: null, pauseAt: null };
 
   function write<T>(verb: Promise<T>): Promise<T> {
@@ -72,14 +73,16 @@ export function openRunLog({ store, claim, protocol, activeMs }: RunLogOptions) 
   return {
     state,
 
-    /** Folds what earlier owners wrote. */
-    load(tail: LogTail): void {
+    /** Folds what earlier owners wrote; `lastTree` is the newest snapshot among it. */
+    load(tail: LogTail, lastTree: string | null = null): void {
+      tree = lastTree;
       if (tail.prompt !== null) setPrompt(state, JSON.parse(tail.prompt) as Prompt);
       for (const row of tail.messages) applyMessage(state, row, protocol);
       if (tail.compaction) {
         const { throughSeq, body } = tail.compaction;
         state.compaction = { throughSeq, body, tokens: estimateTokens(recordText(body)) };
       }
+      state.copiedSteps = tail.copiedSteps;
       state.compactions = tail.compactions;
       state.modelCalls = tail.lastModelCall?.n ?? 0;
       applyOpenCalls(state, tail.openCalls);
@@ -132,7 +135,15 @@ export function openRunLog({ store, claim, protocol, activeMs }: RunLogOptions) 
 
     appendResult(
       call: PendingCall,
-      result: { content: string; isError: boolean; note: string | null; state: CallState; endsRun?: boolean },
+      result: {
+        content: string;
+        isError: boolean;
+        note: string | null;
+        state: CallState;
+        endsRun?: boolean;
+        /** The workspace after it, recorded with it where that is news. */
+        tree?: string | null;
+      },
     ): void {
       const body = protocol.renderResult({
         wireId: call.wireId,
@@ -140,7 +151,13 @@ export function openRunLog({ store, claim, protocol, activeMs }: RunLogOptions) 
         isError: result.isError,
       });
       const ending = result.endsRun ? { ends_run: result.content } : {};
-      const message = { ...next("result", call.step, { ...body, ...ending }), ordinal: call.ordinal };
+      const news = result.tree && result.tree !== tree ? result.tree : undefined;
+      tree = news ?? tree;
+      const message = {
+        ...next("result", call.step, { ...body, ...ending }),
+        ordinal: call.ordinal,
+        tree: news,
+      };
       write(
         store.appendResult(claim, message, { state: result.state, note: result.note, activeMs: activeMs() }),
       );
@@ -187,6 +204,8 @@ export function openRunLog({ store, claim, protocol, activeMs }: RunLogOptions) 
       await Promise.all(verbs);
     },
 
+    /** The newest snapshot of the workspace. */
+    tree: (): string | null => tree,
     /** What people asked of the run, as of the last plan. */
     asked: (): Asked => asked,
     measured: (): Measurement | null => measured,

@@ -1,22 +1,43 @@
-import { ConfigError } from "../errors.ts";
+import type { RunView } from "../db/read.ts";
+import type { Store } from "../db/store.ts";
+import { isTerminal } from "../outcome.ts";
+import { type DataPaths, runPaths } from "../paths.ts";
 import { printable } from "../report/text.ts";
+import { diffTrees } from "../workspace/diff.ts";
 import { withStore } from "./look.ts";
 import { note, paint, printJson, type Style } from "./output.ts";
 import { patchOf } from "./patch.ts";
+import { readStep, treeAfter } from "./step.ts";
 
-/** `pawl diff RUN`: the change from base to end, as a patch; byte for byte where nobody looks at it. */
+/** `pawl diff RUN`: the change from base to end, or of one step, as a patch; byte for byte where nobody looks at it. */
 export async function diff(reference: string, options: { step?: string; json?: boolean }): Promise<void> {
-  if (options.step !== undefined)
-    throw new ConfigError("--step is not built yet: pawl diff RUN shows the whole change");
   await withStore(async ({ paths, store }) => {
     const run = await store.findRun(reference);
-    const patch = await patchOf(run, paths);
+    const step = options.step === undefined ? undefined : readStep(options.step, 1);
+    const isGoing = step === undefined && !isTerminal(run.status);
+    const patch =
+      step === undefined && !isGoing
+        ? await patchOf(run, paths)
+        : await snapshotDiff({ store, run, paths }, { from: (step ?? 1) - 1, to: step ?? null });
+    const { id, baseCommit: base, headCommit: head } = run;
     if (options.json)
-      printJson({ id: run.id, base: run.baseCommit, head: run.headCommit, patch: patch.toString("utf8") });
+      printJson({ id, base, head, ...(step !== undefined && { step }), patch: patch.toString("utf8") });
     else if (process.stdout.isTTY) process.stdout.write(coloured(patch.toString("utf8")));
     else process.stdout.write(patch);
-    if (patch.length === 0 && !options.json) note(`run ${run.id} changed no file`);
+    const what = step === undefined ? `run ${run.id}` : `step ${step} of run ${run.id}`;
+    if (patch.length === 0 && !options.json) note(`${what} changed no file${isGoing ? " so far" : ""}`);
   });
+}
+
+/** The difference between two snapshots; `to` null is the newest. */
+async function snapshotDiff(
+  { store, run, paths }: { store: Store; run: RunView; paths: DataPaths },
+  { from, to }: { from: number; to: number | null },
+): Promise<Buffer> {
+  const before = await treeAfter(store, run, from);
+  const after = to === null ? (run.tree ?? before) : await treeAfter(store, run, to);
+  const trees = { run: runPaths(paths, run.id), from: before, to: after };
+  return (await diffTrees(trees)).patch;
 }
 
 const styles: [start: RegExp, style: Style][] = [

@@ -106,9 +106,27 @@ function addTake(program: Command): void {
     .command("diff")
     .description("the change a run made")
     .argument("<run>", runReference)
-    .addOption(new Option("--step <n>", "not built yet").hideHelp())
+    .option("--step <n>", "of this step alone")
     .option("--json", json)
     .action(async (reference, options) => (await import("./diff.ts")).diff(reference, options));
+  program
+    .command("restore")
+    .description("the files as they were after a step; --step 0 without --to undoes a run in place")
+    .argument("<run>", runReference)
+    .requiredOption("--step <n>", "the step; 0 is before the first")
+    .option("--to <folder>", "a new or empty folder")
+    .option("--json", "one JSON document on stdout")
+    .action(async (reference, options) => (await import("./restore.ts")).restore(reference, options));
+  program
+    .command("fork")
+    .description("a new run that goes on from a step of another one")
+    .argument("<run>", runReference)
+    .argument("[prompt]", "what the model is told first")
+    .requiredOption("--step <n>", "the step; 0 is before the first")
+    .option("--json", "one JSON document on stdout")
+    .action(async (reference, prompt, options) =>
+      (await import("./fork.ts")).fork(reference, prompt, options),
+    );
   program
     .command("apply")
     .description("bring a run's change into your checkout")

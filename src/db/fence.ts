@@ -2,6 +2,7 @@ import { and, eq, sql } from "drizzle-orm";
 import { LeaseLostError } from "../errors.ts";
 import type { Claim } from "./claim.ts";
 import { runs } from "./schema.ts";
+import type { StoreContext } from "./store.ts";
 
 const { placeholder } = sql;
 
@@ -18,4 +19,12 @@ export function isOwned() {
 /** What a fenced statement throws when it found nothing to change. */
 export function lostLease(claim: Claim): LeaseLostError {
   return new LeaseLostError(`run ${claim.runId} is no longer owned by epoch ${claim.epoch}`);
+}
+
+/** Returns the function that says whether a claim still holds, inside the caller's transaction. */
+export function ownershipCheck({
+  db,
+}: Pick<StoreContext, "db">): (claim: Claim & { now: number }) => boolean {
+  const find = db.select({ id: runs.id }).from(runs).where(isOwned()).prepare();
+  return (claim) => find.get({ ...claim }) !== undefined;
 }

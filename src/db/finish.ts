@@ -15,6 +15,8 @@ export interface Ending extends Outcome {
   headCommit: string | null;
   branch: string | null;
   changedFiles: string[] | null;
+  /** What a person should know beside it. */
+  notes?: string[];
 }
 
 /** What a parked run waits for; `wakeAt` in epoch milliseconds, null for what no clock brings. */
@@ -61,8 +63,8 @@ export function finishVerbs(context: StoreContext) {
     /** The one terminal outcome of a run. */
     finish(claim: Claim, ending: Ending): Promise<void> {
       return write(() => {
-        const { result, error, changedFiles, ...columns } = ending;
-        const outcome = JSON.stringify({ result, error, changedFiles });
+        const { result, error, changedFiles, notes = [], ...columns } = ending;
+        const outcome = JSON.stringify({ result, error, changedFiles, notes });
         const row = statements.end.get({ ...claim, ...columns, now: now(), outcome });
         if (!row) throw lostLease(claim);
         lanes.leave(row.lane);

@@ -24,8 +24,10 @@ export function prepareLogStatements({ db }: StoreContext) {
     eq(calls.ordinal, placeholder("ordinal")),
     sql`state IN ('planned', 'asked', 'started')`,
   );
+  // The log of a fork counts on from the steps it copied; the run has not made them.
+  const ownSteps = sql`${placeholder("steps")} - coalesce(
+    (SELECT step FROM messages WHERE run_id = ${placeholder("runId")} AND seq = origin_seq), 0)`;
   return {
-    checkOwned: db.select({ id: runs.id }).from(runs).where(isOwned()).prepare(),
     touch: db
       .update(runs)
       .set({ activeMs: spent.activeMs })
@@ -35,7 +37,7 @@ export function prepareLogStatements({ db }: StoreContext) {
     spend: db.update(runs).set(spent).where(isOwned()).prepare(),
     advance: db
       .update(runs)
-      .set({ ...spent, seq: sql`${placeholder("seq")}`, steps: sql`${placeholder("steps")}` })
+      .set({ ...spent, seq: sql`${placeholder("seq")}`, steps: ownSteps })
       .where(and(isOwned(), sql`${runs.seq} = ${placeholder("seq")} - 1`))
       .prepare(),
     insertMessage: db

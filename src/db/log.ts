@@ -1,8 +1,9 @@
 import type { Usage } from "../model/model.ts";
 import type { Claim } from "./claim.ts";
-import { lostLease } from "./fence.ts";
+import { lostLease, ownershipCheck } from "./fence.ts";
 import { prepareLogStatements } from "./log-statements.ts";
 import { type CallState, compactions, type MessageKind } from "./schema.ts";
+import { snapshotWriter } from "./snapshots.ts";
 import type { StoreContext } from "./store.ts";
 
 /** One message at the run's next seq. */
@@ -14,6 +15,8 @@ export interface NewMessage {
   ordinal?: number;
   body: string;
   tokens: number;
+  /** The workspace as it is after this message, where it changed since the snapshot before. */
+  tree?: string | undefined;
 }
 
 export interface PlannedCall {
@@ -52,9 +55,11 @@ export interface NewCompaction {
 export function logVerbs(context: StoreContext) {
   const { db, write, now } = context;
   const statements = prepareLogStatements(context);
+  const recordTree = snapshotWriter(context);
+  const isOwner = ownershipCheck(context);
 
   function requireOwned(claim: Claim): void {
-    if (!statements.checkOwned.get({ ...claim, now: now() })) throw lostLease(claim);
+    if (!isOwner({ ...claim, now: now() })) throw lostLease(claim);
   }
 
   function appendMessage(claim: Claim, message: NewMessage): void {
@@ -65,6 +70,7 @@ export function logVerbs(context: StoreContext) {
       ordinal: message.ordinal ?? null,
       at: now(),
     });
+    if (message.tree !== undefined) recordTree(claim.runId, message.seq, message.tree);
   }
 
   function advance(

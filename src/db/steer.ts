@@ -119,7 +119,13 @@ export function steerVerbs(context: StoreContext) {
         db.update(runs).set({ superseded: 1 }).where(eq(runs.id, id)).run();
         // What the old run's owner settled is not part of the task: the new attempt takes today's configuration.
         const { fixed, ...task } = specSchema.parse(JSON.parse(run.spec));
-        const spec = { ...task, ...changes };
+        // A fork begins with a log again, whose model and prompt are settled.
+        const isFork = run.origin === "fork";
+        const { originRunId, originSeq, promptHash, baseCommit } = run;
+        const origin = isFork
+          ? { origin: "fork" as const, originRunId, originSeq, promptHash, baseCommit }
+          : { origin: "retry" as const, originRunId: id };
+        const spec = { ...task, ...(isFork && fixed && { fixed }), ...changes };
         const newRun = newId();
         db.insert(runs)
           .values({
@@ -127,8 +133,7 @@ export function steerVerbs(context: StoreContext) {
             batchId: run.batchId,
             key: run.key,
             attempt: run.attempt + 1,
-            origin: "retry",
-            originRunId: id,
+            ...origin,
             spec: JSON.stringify(spec),
             specHash: run.specHash,
             repo: run.repo,

@@ -5,10 +5,13 @@ import { claimVerbs } from "./claim.ts";
 import { countVerbs } from "./counts.ts";
 import { enqueueVerbs } from "./enqueue.ts";
 import { finishVerbs } from "./finish.ts";
+import { forkVerbs } from "./fork.ts";
 import { logVerbs } from "./log.ts";
 import { openConnection } from "./open.ts";
 import { readVerbs } from "./read.ts";
+import { runEventVerbs } from "./run-events.ts";
 import { steerVerbs } from "./steer.ts";
+import { stepVerbs } from "./steps.ts";
 import { workerVerbs } from "./workers.ts";
 import { createWriter, retryBusy } from "./writer.ts";
 
@@ -57,6 +60,9 @@ export async function openStore(options: StoreOptions) {
     ...workerVerbs(context),
     ...readVerbs(context),
     ...countVerbs(context),
+    ...stepVerbs(context),
+    ...runEventVerbs(context),
+    ...forkVerbs(context),
     now,
     /** Finishes what was handed in, then closes the file. */
     async close(): Promise<void> {

@@ -1,6 +1,6 @@
 import { and, asc, desc, eq, gt, lte, max, or, sql } from "drizzle-orm";
 import type { CallRow, CompactionRow, MessageRow, ModelCallRow } from "./read.ts";
-import { blobs, calls, compactions, messages, modelCalls } from "./schema.ts";
+import { blobs, calls, compactions, messages, modelCalls, runs } from "./schema.ts";
 import type { StoreContext } from "./store.ts";
 
 /** What a resuming worker needs: the prompt, the task, and the log since the last compaction. Its size is the window's, not the history's. */
@@ -15,10 +15,12 @@ export interface LogTail {
   lastModelCall: ModelCallRow | null;
   /** The request that brought the newest reply. */
   lastAnswered: ModelCallRow | null;
+  /** Steps of another run that this one goes on from, and that do not count for it. */
+  copiedSteps: number;
 }
 
 /** Messages that stand before every compaction: system prompt and task. */
-const pinnedMessages = 2;
+export const pinnedMessages = 2;
 
 /** Returns the function that reads the tail of a run's log. */
 export function tailReader({ db }: Pick<StoreContext, "db">) {
@@ -26,6 +28,17 @@ export function tailReader({ db }: Pick<StoreContext, "db">) {
     const answered = isAnswered ? sql`state = 'done' AND purpose = 'step'` : undefined;
     const ofRun = and(eq(modelCalls.runId, runId), answered);
     return db.select().from(modelCalls).where(ofRun).orderBy(desc(modelCalls.n)).limit(1).get() ?? null;
+  }
+
+  function copiedSteps(runId: string): number {
+    const isLastCopied = and(eq(messages.runId, runs.id), eq(messages.seq, runs.originSeq));
+    const found = db
+      .select({ step: messages.step })
+      .from(runs)
+      .innerJoin(messages, isLastCopied)
+      .where(eq(runs.id, runId))
+      .get();
+    return found?.step ?? 0;
   }
 
   return (runId: string, promptHash: string | null): LogTail => {
@@ -62,6 +75,7 @@ export function tailReader({ db }: Pick<StoreContext, "db">) {
         .all(),
       lastModelCall: newestModelCall(runId, false),
       lastAnswered: newestModelCall(runId, true),
+      copiedSteps: copiedSteps(runId),
     };
   };
 }

@@ -40,6 +40,10 @@ const fieldsSchema = z.strictObject({
   model: text("the name of a model"),
   tools: list("a list of names of tools"),
   systemPrompt: text("the path of a file that holds the system prompt"),
+  onInterrupt: choice("what becomes of the workspace after a call whose outcome is unknown", [
+    "keep",
+    "rollback",
+  ]),
   protocol: onlyBuilt("how the model writes its actions", "native"),
   environment: onlyBuilt("where commands run", "local"),
 });
@@ -135,6 +139,14 @@ export function resolvePaths(fields: TaskFields, baseDir: string): TaskFields {
 /** Git's own rule: a scheme, or a colon before the first slash. */
 function isRemote(repo: string): boolean {
   return /^[a-z][a-z\d+.-]*:\/\//i.test(repo) || /^[^/\\:]+:/.test(repo);
+}
+
+function choice<const Values extends [string, ...string[]]>(description: string, values: Values) {
+  const named = values.map((value) => JSON.stringify(value)).join(" or ");
+  return z
+    .enum(values)
+    .optional()
+    .meta({ type: "text", description: `${named} (${description})` });
 }
 
 function onlyBuilt(description: string, value: string) {

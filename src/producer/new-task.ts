@@ -107,6 +107,7 @@ export function createTask(options: {
         model: fields.model ?? null,
         tools: fields.tools ?? null,
         systemPrompt: systemText,
+        ...(fields.onInterrupt !== undefined && { onInterrupt: fields.onInterrupt }),
       },
     },
   };

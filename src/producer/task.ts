@@ -23,6 +23,10 @@ export const specSchema = z.object({
   tools: z.array(z.string()).nullable(),
   /** Text that replaces the default system prompt. */
   systemPrompt: z.string().nullable(),
+  /** What becomes of the workspace after a call whose outcome is unknown; absent is `keep`. */
+  onInterrupt: z.enum(["keep", "rollback"]).optional(),
+  /** What a fork is told after the copied log. */
+  followUp: z.string().optional(),
   /** What the first owner settled for good; absent until then. */
   fixed: z
     .object({

@@ -38,6 +38,7 @@ interface RecordedOutcome {
   result: string | null;
   error: string | null;
   changedFiles: string[] | null;
+  notes?: string[];
 }
 
 /** Builds the report of a run from its row; `phaseOf` gives the phase. */

@@ -15,7 +15,7 @@ import { specSchema, type TaskSpec } from "../producer/task.ts";
 import type { Tool } from "../tools/tool.ts";
 import { finishWorkspace } from "../workspace/finish.ts";
 import { prepareWorkspace } from "../workspace/prepare.ts";
-import type { Workspace } from "../workspace/workspace.ts";
+import type { Workspace, WorkspaceOrigin } from "../workspace/workspace.ts";
 import { prepareAgent } from "./prepare-agent.ts";
 import { startClock } from "./run-clock.ts";
 
@@ -108,10 +108,9 @@ async function workOn(work: Work): Promise<Ended> {
   await mkdir(run.outputs, { recursive: true });
   await mkdir(run.calls, { recursive: true });
   const { repo, ref, dir } = spec;
-  const workspace = await prepareWorkspace(
-    { paths: resources.paths, run, repo, ref, dir },
-    controller.signal,
-  );
+  const origin = await copyOrigin(work);
+  const request = { paths: resources.paths, run, repo, ref, dir, lastTree: row.tree, origin };
+  const workspace = await prepareWorkspace(request, controller.signal);
   work.workspace = workspace;
   failpoint("workspace.prepared");
   const agent = await prepareAgent({ work, spec, binding, workspace });
@@ -125,6 +124,15 @@ async function workOn(work: Work): Promise<Ended> {
   // Claimed to be ended: what an earlier owner left running is ended with it.
   if (row.cancelAt !== null) controller.abort(new RunAborted("cancel"));
   return runAgent(agent);
+}
+
+/** A fork begins with the log and the snapshots of another run, up to a step. Null for every other run. */
+async function copyOrigin({ resources, row, claim }: Work): Promise<WorkspaceOrigin | null> {
+  const { originRunId } = row;
+  if (row.origin !== "fork" || originRunId === null) return null;
+  while (!(await resources.store.copyOrigin(claim)));
+  const trees = (await resources.store.loadSnapshots(row.id)).map(({ tree }) => tree);
+  return { run: runPaths(resources.paths, originRunId), trees };
 }
 
 /** Settings that lack something are mended by a person: the run waits for that, and is not lost. */
@@ -155,6 +163,7 @@ async function finish(work: Work, outcome: Outcome): Promise<void> {
     headCommit,
     branch,
     changedFiles,
+    notes,
   });
   failpoint("finish.committed");
   const { status, reason, error } = outcome;

@@ -10,6 +10,7 @@ import type { TaskSpec } from "../producer/task.ts";
 import type { Tool } from "../tools/tool.ts";
 import type { Workspace } from "../workspace/workspace.ts";
 import type { ModelBinding, Work } from "./execute-run.ts";
+import { type WorkspaceWatch, watchWorkspace } from "./workspace-watch.ts";
 
 /** About how many characters a token has: turns a share of the window into a bound of a result. */
 const charsPerToken = 4;
@@ -26,6 +27,7 @@ interface Prepared {
 interface Started extends Prepared {
   log: RunLog;
   tools: Tool[];
+  watch: WorkspaceWatch;
 }
 
 /** The agent of a run, with its log as far as earlier owners brought it; the first owner begins the log. */
@@ -33,10 +35,14 @@ export async function prepareAgent(prepared: Prepared): Promise<Agent> {
   const { resources, row, claim, activeMs } = prepared.work;
   const { protocol } = prepared.binding;
   const log = openRunLog({ store: resources.store, claim, protocol, activeMs });
-  log.load(await resources.store.loadTail(row.id, row.promptHash));
+  const tree = (await resources.store.getRun(row.id))?.tree ?? prepared.workspace.baseTree;
+  log.load(await resources.store.loadTail(row.id, row.promptHash), tree);
   const tools = chooseTools(resources.tools, prepared.spec.tools);
-  const started = { ...prepared, log, tools };
-  if (!log.state.task) await begin(started);
+  const watch = watchWorkspace({ ...prepared, log });
+  const started = { ...prepared, log, tools, watch };
+  if (row.originSeq !== null && log.state.seq === row.originSeq) log.appendNote(forkMessage(prepared));
+  else if (log.state.task) await watch.compare();
+  else await begin(started);
   return createAgent(started);
 }
 
@@ -73,6 +79,12 @@ async function begin({ work, spec, binding, workspace, log, tools }: Started): P
   failpoint("task.committed");
 }
 
+/** What a fork is told after the copied log: where it is now, and what to do. */
+function forkMessage({ spec, workspace }: Prepared): string {
+  const place = `The work goes on from here, in another copy of the working directory: ${workspace.path}`;
+  return spec.followUp === undefined ? place : `${spec.followUp}\n\n${place}`;
+}
+
 /** The task word for word, then where the agent is. */
 function taskMessage(spec: TaskSpec, workspace: Workspace): string {
   const place = {
@@ -88,7 +100,7 @@ function taskMessage(spec: TaskSpec, workspace: Workspace): string {
   ].join("\n");
 }
 
-async function createAgent({ work, spec, binding, workspace, log, tools }: Started): Promise<Agent> {
+async function createAgent({ work, spec, binding, workspace, log, tools, watch }: Started): Promise<Agent> {
   const { resources, row, claim, controller } = work;
   const { signal } = controller;
   const run = runPaths(resources.paths, row.id);
@@ -110,6 +122,8 @@ async function createAgent({ work, spec, binding, workspace, log, tools }: Start
     maxOutputTokens: binding.maxOutputTokens,
     signal,
     isStopping: resources.isStopping,
+    snapshot: watch.snapshot,
+    describeInterruption: watch.describeInterruption,
     contextOf: ({ step, ordinal }) => ({
       runId: row.id,
       callId: `${step}.${ordinal}`,

@@ -60,6 +60,15 @@ export async function withMirror<T>(
   });
 }
 
+/** Lends a mirror that is there to `use`, as it is, while nobody else changes it. */
+export async function holdMirror<T>(
+  mirror: string,
+  signal: AbortSignal | undefined,
+  use: () => Promise<T>,
+): Promise<T> {
+  return withLock(mirror.replace(/\.git$/, ".lock"), signal, use);
+}
+
 interface MirrorWork {
   mirror: string;
   source: Source;

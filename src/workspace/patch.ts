@@ -4,15 +4,28 @@ import { git } from "./git.ts";
 import { patchFile } from "./patch-file.ts";
 import { storeOptions } from "./snapshot-store.ts";
 
-/** Writes the difference of two trees to the run's patch file; empty where there is none. */
-export async function writePatch(options: {
+interface DiffOptions {
   run: RunPaths;
   from: string;
   to: string;
-  signal: AbortSignal | undefined;
-}): Promise<void> {
-  const { run, from, to, signal } = options;
-  const file = patchFile(run);
+  signal?: AbortSignal | undefined;
+}
+
+/** Writes the difference of two trees to the run's patch file; empty where there is none. */
+export async function writePatch(options: DiffOptions): Promise<void> {
+  const file = patchFile(options.run);
+  await writeDiff({ ...options, file: `${file}.tmp` });
+  await rename(`${file}.tmp`, file);
+}
+
+/** Writes the difference of two trees to a file, as `git apply` reads it. */
+export async function writeDiff({
+  run,
+  from,
+  to,
+  file,
+  signal,
+}: DiffOptions & { file: string }): Promise<void> {
   const form = [
     "--binary",
     "--full-index",
@@ -21,6 +34,5 @@ export async function writePatch(options: {
     "--src-prefix=a/",
     "--dst-prefix=b/",
   ];
-  await git(["diff", ...form, `--output=${file}.tmp`, from, to], { ...storeOptions(run), signal });
-  await rename(`${file}.tmp`, file);
+  await git(["diff", ...form, `--output=${file}`, from, to], { ...storeOptions(run), signal });
 }

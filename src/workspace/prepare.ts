@@ -8,17 +8,19 @@ import { cloneMirror, fillClone } from "./clone.ts";
 import { GitError, tryGit } from "./git.ts";
 import { withLock } from "./lock.ts";
 import { withMirror } from "./mirror.ts";
+import { forkWorkspace, rebuildWorkspace } from "./rebuild.ts";
 import { readRecord, type WorkspaceRecord, writeRecord } from "./record.ts";
 import { emptyFolders, snapshot } from "./snapshot.ts";
 import { openStore } from "./snapshot-store.ts";
 import { dirtyNote, resolveSource, sourceError } from "./source.ts";
 import type { Workspace, WorkspaceRequest } from "./workspace.ts";
 
-type Made = Omit<Workspace, "baseTree"> & { mirror: string | null };
+type Made = Omit<Workspace, "baseTree"> & { mirror: string | null; branch: string | null };
 
 /**
- * Makes the folder a run works in, or returns the one that an earlier owner made. Throws WorkspaceError, with one line,
- * where the source or the folder cannot be used; an abort rejects with the signal's reason.
+ * Makes the folder a run works in, or returns the one that an earlier owner made; one that is gone is made anew from the
+ * base and the last snapshot. Throws WorkspaceError, with one line, where the source or the folder cannot be used; an abort
+ * rejects with the signal's reason.
  */
 export async function prepareWorkspace(request: WorkspaceRequest, signal?: AbortSignal): Promise<Workspace> {
   const { run } = request;
@@ -26,32 +28,63 @@ export async function prepareWorkspace(request: WorkspaceRequest, signal?: Abort
   // An owner that lost its lease may still be at it: two never make one workspace at once.
   return withLock(path.join(run.dir, "workspace.lock"), signal, async () => {
     const earlier = await readRecord(run);
-    if (earlier !== null) return reuse(earlier);
-    const { mirror, ...made } = await make(request, signal);
-    const base = await takeBase({ made, mirror, run, signal });
-    const workspace = { ...made, baseTree: base.tree, notes: [...made.notes, ...base.notes] };
-    await writeRecord(run, { workspace, mirror, emptyFolders: base.emptyFolders });
-    return workspace;
+    if (earlier !== null) return reuse(request, earlier, signal);
+    const record = request.origin
+      ? await forkWorkspace({ ...request, origin: request.origin, signal })
+      : await makeFirst(request, signal);
+    await writeRecord(run, record);
+    return record.workspace;
   });
 }
 
-function reuse({ workspace }: WorkspaceRecord): Workspace {
+async function reuse(
+  request: WorkspaceRequest,
+  record: WorkspaceRecord,
+  signal: AbortSignal | undefined,
+): Promise<Workspace> {
+  const { workspace } = record;
   if (existsSync(workspace.path)) return workspace;
-  throw new WorkspaceError(`the workspace ${workspace.path} is gone: retry the run to get a new one`);
+  // A folder of the user's may be on a disk that is not mounted: nothing of ours is put in its place.
+  if (workspace.kind === "dir") {
+    throw new WorkspaceError(
+      `the folder ${workspace.path} is gone: bring it back, or get the files of a step with pawl restore RUN --step N --to DIR`,
+    );
+  }
+  const tree = request.lastTree ?? workspace.baseTree;
+  if (tree === null) {
+    throw new WorkspaceError(`the workspace ${workspace.path} is gone, and there is no snapshot of it`);
+  }
+  await rebuildWorkspace({ ...request, record, tree, signal });
+  const lost =
+    workspace.kind === "clone" ? " Commits made in it are lost, its HEAD is the first commit." : "";
+  const rebuilt = `The workspace ${workspace.path} was gone and has been made anew, as it was after the last recorded step, without the files that git ignores.${lost}`;
+  return { ...workspace, rebuilt };
+}
+
+async function makeFirst(
+  request: WorkspaceRequest,
+  signal: AbortSignal | undefined,
+): Promise<WorkspaceRecord> {
+  const { mirror, branch, ...made } = await make(request, signal);
+  const base = await takeBase({ made, mirror, run: request.run, signal });
+  const workspace = { ...made, baseTree: base.tree, notes: [...made.notes, ...base.notes] };
+  return { workspace, mirror, branch, emptyFolders: base.emptyFolders };
 }
 
 async function make(request: WorkspaceRequest, signal: AbortSignal | undefined): Promise<Made> {
   if (request.dir !== null) return useFolder(request.dir, signal);
   if (request.repo !== null) return makeClone({ ...request, repo: request.repo }, signal);
-  await mkdir(request.run.workspace, { recursive: true });
-  return { kind: "empty", path: request.run.workspace, baseCommit: null, notes: [], mirror: null };
+  const folder = request.run.workspace;
+  await mkdir(folder, { recursive: true });
+  return { kind: "empty", path: folder, baseCommit: null, notes: [], mirror: null, branch: null };
 }
 
 async function useFolder(dir: string, signal: AbortSignal | undefined): Promise<Made> {
   const found = await stat(dir).catch(() => null);
   if (found === null) throw new WorkspaceError(`no such folder: ${dir}`);
   if (!found.isDirectory()) throw new WorkspaceError(`expected a folder to work in, ${dir} is a file`);
-  return { kind: "dir", path: dir, baseCommit: await headOfFolder(dir, signal), notes: [], mirror: null };
+  const baseCommit = await headOfFolder(dir, signal);
+  return { kind: "dir", path: dir, baseCommit, notes: [], mirror: null, branch: null };
 }
 
 /** HEAD of the repository a folder is in; null without one, or without git. */
@@ -90,6 +123,7 @@ async function makeClone(
       baseCommit: checkout.commit,
       notes: dirty === null ? notes : [dirty, ...notes],
       mirror: checkout.mirror,
+      branch: checkout.branch,
     };
   } catch (error) {
     throw sourceError(source, error);

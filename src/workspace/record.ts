@@ -13,6 +13,8 @@ const recordSchema = z.object({
     notes: z.array(z.string()),
   }),
   mirror: z.string().nullable(),
+  /** Branch that the clone was made on; null where HEAD was detached. */
+  branch: z.string().nullable().default(null),
   /** Folders without files at the start, as git printed them: git keeps no trace of them. */
   emptyFolders: z.array(z.string()),
 });

@@ -1,5 +1,5 @@
 import { existsSync } from "node:fs";
-import { appendFile, mkdir, readFile, rm, writeFile } from "node:fs/promises";
+import { appendFile, copyFile, mkdir, readFile, rm, writeFile } from "node:fs/promises";
 import path from "node:path";
 import type { RunPaths } from "../paths.ts";
 import { decodePath, encodeList, GitError, type GitOptions, git, gitList, rawPath, tryGit } from "./git.ts";
@@ -34,7 +34,8 @@ interface StoreOptions {
 export async function openStore(options: StoreOptions): Promise<{ ready: true } | { skipped: string }> {
   const { run, mirror, workspace, signal } = options;
   try {
-    await createStore(options);
+    const format = workspace.baseCommit?.length === 64 ? "sha256" : "sha1";
+    await createStore({ run, mirror, format, signal });
     if (mirror !== null && workspace.baseCommit !== null) {
       await seedFromCommit({ run, commit: workspace.baseCommit, path: workspace.path, signal });
     }
@@ -44,6 +45,34 @@ export async function openStore(options: StoreOptions): Promise<{ ready: true } 
     if (!(error instanceof GitError)) throw error;
     return { skipped: error.message };
   }
+}
+
+/**
+ * Makes the run's repository as a copy of another run's, with these of its snapshots and its ignore rules; the base commit
+ * comes from the mirror both lean on. Throws GitError where one of them is not there.
+ */
+export async function copyStore(options: {
+  from: RunPaths;
+  to: RunPaths;
+  mirror: string | null;
+  baseCommit: string | null;
+  trees: string[];
+  signal?: AbortSignal | undefined;
+}): Promise<void> {
+  const { from, to, mirror, baseCommit, trees, signal } = options;
+  await createStore({ run: to, mirror, format: trees[0]?.length === 64 ? "sha256" : "sha1", signal });
+  const exclude = path.join("info", "exclude");
+  await copyFile(path.join(storePath(from), exclude), path.join(storePath(to), exclude));
+  const store = storeOptions(to);
+  const env = { ...store.env, GIT_ALTERNATE_OBJECT_DIRECTORIES: JSON.stringify(from.objects) };
+  const known = mirror === null || baseCommit === null ? [] : [`^${baseCommit}^{tree}`];
+  await mkdir(path.join(to.objects, "pack"), { recursive: true });
+  await git(["pack-objects", "--quiet", "--revs", path.join(to.objects, "pack", "pack")], {
+    ...store,
+    env,
+    input: `${[...new Set(trees), ...known].join("\n")}\n`,
+    signal,
+  });
 }
 
 /** Submodules and other repositories among a commit's files, as git printed them. */
@@ -57,10 +86,22 @@ export async function gitlinks(commit: string, options: GitOptions): Promise<str
 /** Whatever `.gitattributes` says, contents go in as they are. Settings here win over those of the workspace. */
 const attributes = "* -text !eol !crlf !ident !filter !working-tree-encoding\n";
 
-async function createStore({ run, mirror, workspace, signal }: StoreOptions): Promise<void> {
+/**
+ * File names may be any that this system can have. Objects are on disk before a snapshot's id is committed, as the log is:
+ * one flush for all of them.
+ */
+const configuration =
+  "[core]\n\tprotectNTFS = false\n\tprotectHFS = false\n\tfsync = committed,loose-object\n\tfsyncMethod = batch\n";
+
+async function createStore(options: {
+  run: RunPaths;
+  mirror: string | null;
+  format: "sha1" | "sha256";
+  signal: AbortSignal | undefined;
+}): Promise<void> {
+  const { run, mirror, format, signal } = options;
   const store = storePath(run);
   for (const made of [store, run.objects, run.index]) await rm(made, { recursive: true, force: true });
-  const format = workspace.baseCommit?.length === 64 ? "sha256" : "sha1";
   await git(["init", "--quiet", "--bare", "--template=", `--object-format=${format}`, store], {
     config: "none",
     signal,
@@ -68,7 +109,7 @@ async function createStore({ run, mirror, workspace, signal }: StoreOptions): Pr
   await mkdir(path.join(store, "info"), { recursive: true });
   await writeFile(path.join(store, "info", "attributes"), attributes);
   await writeFile(path.join(store, "info", "exclude"), "/.pawl/\n");
-  await appendFile(path.join(store, "config"), "[core]\n\tprotectNTFS = false\n\tprotectHFS = false\n");
+  await appendFile(path.join(store, "config"), configuration);
   await mkdir(path.join(run.objects, "info"), { recursive: true });
   // With both files the branch in this repository can also be read without any setting.
   await writeFile(path.join(store, "objects", "info", "alternates"), `${run.objects}\n`);
@@ -81,7 +122,7 @@ async function createStore({ run, mirror, workspace, signal }: StoreOptions): Pr
  * Files that a commit tracks are recorded even where `.gitignore` names them. Submodules are taken out: their files are
  * recorded one by one like all others.
  */
-async function seedFromCommit(options: {
+export async function seedFromCommit(options: {
   run: RunPaths;
   commit: string;
   path: string;

@@ -10,6 +10,8 @@ export interface Workspace {
   baseTree: string | null;
   /** Things a person and the model should know: what was left out of a dirty checkout, missing submodules. */
   notes: string[];
+  /** What the model must know of a folder that was gone and had to be made anew; only from the owner that made it. */
+  rebuilt?: string;
 }
 
 export interface WorkspaceRequest {
@@ -21,6 +23,16 @@ export interface WorkspaceRequest {
   ref: string | null;
   /** Work here, in place. Excludes `repo`. */
   dir: string | null;
+  /** The run's last snapshot, by its log: what a folder that is gone is made anew from. Null is the first one. */
+  lastTree?: string | null;
+  /** The run whose workspace this one begins with, for a fork. */
+  origin?: WorkspaceOrigin | null;
+}
+
+export interface WorkspaceOrigin {
+  run: RunPaths;
+  /** Snapshots to take over; the last one is what the workspace begins with. */
+  trees: string[];
 }
 
 /** What a run leaves behind. */
