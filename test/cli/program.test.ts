@@ -28,7 +28,6 @@ test.each([
   [["run", "x", "--continue", "y"], "--continue is not built yet"],
   [["demo", "--break", "format"], "--break is not built yet"],
   [["doctor", "--model"], "--model is not built yet"],
-  [["diff", "x", "--step", "2"], "--step is not built yet"],
 ])("pawl %j is wrong use: one line on stderr, exit code 2", async (words, message) => {
   const { pawl } = commandLine({ env: { OPENAI_API_KEY: "k" } });
   const { stdout, stderr, code } = await pawl(words);

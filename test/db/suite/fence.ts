@@ -20,6 +20,7 @@ const message = { seq: 4, step: 1, body: "{}", tokens: 1 };
 
 /** Every verb that takes a claim, as it works for the owner of a run after its first step with a request open. */
 const fencedVerbs: Record<string, Verb> = {
+  addEvent: (store, claim) => store.addEvent(claim, { kind: "noted", data: {} }),
   begin: (store, claim) =>
     store.begin(claim, { prompt: "p", spec: "{}", model: "m", baseCommit: "c", baseTree: "t" }),
   plan: (store, claim) => store.plan(claim, { n: 3, step: 2, purpose: "step", model: "m" }, 9),
@@ -103,7 +104,7 @@ export function describeFence(open: StoreFactory): void {
         ...["markPublished", "registerWorker", "renewLease", "loadWorkers", "removeWorker", "dataVersion"],
         ...["getRun", "findRun", "loadRuns", "loadTail", "loadMessages", "getBlob", "loadCalls"],
         ...["loadModelCalls", "loadCompactions", "loadSnapshots", "loadEvents", "countRuns", "countOwned"],
-        ...["loadAsked", "hasWork", "hasRunWithoutModel", "getLaneHolder", "now", "close"],
+        ...["loadAsked", "hasWork", "hasRunWithoutModel", "getLaneHolder", "getStep", "fork", "addPersonalEvent", "copyOrigin", "now", "close"],
       ];
       expect(Object.keys(store).toSorted()).toEqual([...unfenced, ...Object.keys(fencedVerbs)].toSorted());
     });

@@ -144,6 +144,7 @@ export function describeSteps(open: StoreFactory): void {
         result: "done",
         error: null,
         changedFiles: ["a.txt"],
+        notes: [],
       });
       await expect(store.finish(claim, { ...success, ...products, activeMs: 41 })).rejects.toThrow();
       expect(await store.getRun(id)).toEqual(run);
