@@ -3,6 +3,7 @@ import { nativeProtocol } from "./agent/protocols/native.ts";
 import { loadPrompt } from "./agent/protocols/prompt.ts";
 import { createDataDirectory, resolveDataPaths } from "./config/data-directory.ts";
 import { resolveModelSettings } from "./config/model-settings.ts";
+import { readVariables } from "./config/variables.ts";
 import { type Config, loadConfig } from "./config.ts";
 import { openStore, type Store } from "./db/store.ts";
 import { localEnvironment } from "./environment/local.ts";
@@ -16,6 +17,7 @@ import { type TaskInput, tasksFromInputs } from "./producer/new-task.ts";
 import type { EnqueueResult, NewTask, TaskSpec } from "./producer/task.ts";
 import { embeddedQueue } from "./queue/embedded.ts";
 import type { Queue } from "./queue/queue.ts";
+import { createRedact, redactingLogger, secretsOf } from "./redact.ts";
 import { phaseOf, type RunReport, reportRun } from "./report/run-view.ts";
 import { reportStatus, type StatusReport } from "./report/status.ts";
 import { builtInTools } from "./tools/built-in.ts";
@@ -68,8 +70,11 @@ export interface Pawl {
 
 /** Opens the data directory, making it if there is none. Throws ConfigError for settings that are wrong. */
 export async function openPawl(options: PawlOptions = {}): Promise<Pawl> {
-  const { cwd = process.cwd(), env = process.env, logger = silentLogger } = options;
+  const { cwd = process.cwd(), env = process.env } = options;
   const config = await loadConfig({ cwd, env, flags: options.settings ?? {} });
+  const variables = [...readVariables({ cwd, env })].map(([name, { value }]) => [name, value]);
+  const redact = createRedact(secretsOf(Object.fromEntries(variables), [config.apiKey]));
+  const logger = redactingLogger(options.logger ?? silentLogger, redact);
   const paths = resolveDataPaths({ cwd, env });
   await createDataDirectory(paths);
   const store = await openStore({ file: paths.database });
@@ -98,10 +103,15 @@ export async function openPawl(options: PawlOptions = {}): Promise<Pawl> {
     resolveModelSettings(config, config.model ?? (isNeeded ? null : "named by each run"));
   }
 
+  let producer: Promise<Queue> | undefined;
+
   async function enqueueParsed(tasks: NewTask[]): Promise<EnqueueResult[]> {
     const results = await store.enqueue(tasks);
     failpoint("enqueue.committed");
-    if (config.queue !== null) await publishHints({ store, queue: await openQueue(false), logger });
+    if (config.queue !== null) {
+      producer ??= openQueue(false);
+      await publishHints({ store, queue: await producer, logger });
+    }
     return results;
   }
 
@@ -130,6 +140,7 @@ export async function openPawl(options: PawlOptions = {}): Promise<Pawl> {
         maxResultChars,
         bindModel: modelBinder(options.model, config, logger),
         env,
+        redact,
         concurrency,
         leaseMs: config.leaseMs,
         version: packageVersion(),

@@ -4,6 +4,7 @@ import type { Store } from "../db/store.ts";
 import type { LogTail } from "../db/tail.ts";
 import type { ModelReply } from "../model/model.ts";
 import { estimateTokens } from "../model/tokens.ts";
+import type { Redact } from "../redact.ts";
 import {
   applyMessage,
   applyOpenCalls,
@@ -37,11 +38,13 @@ export interface RunLogOptions {
   store: Store;
   claim: Claim;
   protocol: Protocol;
+  /** Takes secrets out of what is recorded; what the model is sent is made from that. */
+  redact?: Redact;
   /** Active time so far, over all owners, in milliseconds. */
   activeMs(): number;
 }
 
-export function openRunLog({ store, claim, protocol, activeMs }: RunLogOptions) {
+export function openRunLog({ store, claim, protocol, activeMs, redact = (text) => text }: RunLogOptions) {
   const state: RunState = emptyState();
   let outstanding: Promise<unknown>[] = [];
   let measured: Measurement | null = null;
@@ -56,7 +59,7 @@ export function openRunLog({ store, claim, protocol, activeMs }: RunLogOptions) 
   }
 
   function next(kind: MessageKind, step: number, body: unknown, contentTokens?: number) {
-    const text = JSON.stringify(body);
+    const text = redact(JSON.stringify(body));
     const tokens = messageOverheadTokens + (contentTokens ?? estimateTokens(text));
     return { seq: state.seq + 1, step, kind, body: text, tokens };
   }
@@ -125,7 +128,7 @@ export function openRunLog({ store, claim, protocol, activeMs }: RunLogOptions) 
     },
 
     failModelCall(n: number, error: string): void {
-      write(store.failModelCall(claim, { n, error }));
+      write(store.failModelCall(claim, { n, error: redact(error) }));
     },
 
     /** The start row of a call that must not simply be repeated. */
@@ -175,7 +178,8 @@ export function openRunLog({ store, claim, protocol, activeMs }: RunLogOptions) 
       settled: { n: number; reply: ModelReply } | null,
     ): void {
       const tokensBefore = estimateWindow(state);
-      const { throughSeq, body } = compaction;
+      const { throughSeq } = compaction;
+      const body = redact(compaction.body);
       state.compactions += 1;
       state.compaction = { throughSeq, body, tokens: estimateTokens(recordText(body)) };
       state.entries = state.entries.filter((entry) => entry.seq > throughSeq);
@@ -184,6 +188,7 @@ export function openRunLog({ store, claim, protocol, activeMs }: RunLogOptions) 
       measured = null;
       const row = {
         ...compaction,
+        body,
         n: state.compactions,
         modelCall: state.modelCalls || null,
         tokensBefore,

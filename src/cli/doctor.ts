@@ -107,11 +107,14 @@ async function checkQueue(): Promise<Check> {
       role: "producer",
       onError: (error) => problems.push(error.message),
     });
-    await redis.whenReady(AbortSignal.timeout(checkTimeoutMs));
-    const ok =
-      redis.client.status === "ready" && (await redis.client.ping()) === "PONG" && problems.length === 0;
-    redis.markClosed();
-    redis.disconnect();
+    let ok: boolean;
+    try {
+      await redis.whenReady(AbortSignal.timeout(checkTimeoutMs)).catch(() => {});
+      ok = redis.client.status === "ready" && (await redis.client.ping()) === "PONG" && problems.length === 0;
+    } finally {
+      redis.markClosed();
+      redis.disconnect();
+    }
     return {
       name: "queue",
       ok,

@@ -105,10 +105,13 @@ async function workOn(
     worker.stop();
   }, progress.note);
   const watched = watchOthers({ pawl, id, signal: stop.signal, progress });
-  await worker.done;
-  stop.abort();
-  await watched;
-  signals.remove();
+  try {
+    await worker.done;
+  } finally {
+    stop.abort();
+    await watched.catch(() => {});
+    signals.remove();
+  }
   return { report: await pawl.getRun(id), wasStopped: signals.received() !== undefined };
 }
 

@@ -7,7 +7,8 @@ import { contextWindowOf } from "../model/windows.ts";
 export interface ModelSettings {
   model: string;
   baseUrl: string;
-  apiKey: string;
+  /** Null for a local service that was given none. */
+  apiKey: string | null;
   /** The model's window: prompt and reply together. */
   contextTokens: number;
 }
@@ -33,8 +34,7 @@ export function resolveModelSettings(
   return {
     model: resolvedModel,
     baseUrl,
-    // The client wants some key; local services ignore it.
-    apiKey: config.apiKey ?? (isLocalUrl(baseUrl) ? "none" : missingKey(config.keyVariables)),
+    apiKey: config.apiKey ?? (isLocalUrl(baseUrl) ? null : missingKey(config.keyVariables)),
     contextTokens: config.contextTokens ?? contextWindowOf(resolvedModel),
   };
 }

@@ -1,32 +1,26 @@
-import { and, eq, sql } from "drizzle-orm";
+import { and, eq, isNotNull, sql } from "drizzle-orm";
 import type { Status } from "../outcome.ts";
 import { recordEvent } from "./events.ts";
 import { laneVerbs } from "./lanes.ts";
-import { calls, runs } from "./schema.ts";
+import { runs } from "./schema.ts";
 import type { StoreContext } from "./store.ts";
 
 const nothing = JSON.stringify({ result: null, error: null, changedFiles: null });
 
 /**
- * Returns the function that cancels a run that has no owner, inside the caller's transaction. It ends at once, unless an
- * earlier owner may have left a command running: then it is queued, for the next worker to end both. Gives the status.
+ * Returns the function that cancels a run that has no owner, inside the caller's transaction. One that has not
+ * begun ends at once. One that has is queued for the next worker, which ends what an earlier owner left running and makes
+ * the products of what was done. Gives the status.
  */
 export function cancelRun(context: StoreContext): (run: { id: string; lane: string | null }) => Status {
   const { db, now } = context;
   const { placeholder } = sql;
   const record = recordEvent(context);
   const lanes = laneVerbs(context);
-  const findStarted = db
-    .select({ step: calls.step })
-    .from(calls)
-    .where(
-      and(
-        eq(calls.runId, placeholder("id")),
-        sql`state IN ('planned', 'asked', 'started')`,
-        eq(calls.state, "started"),
-      ),
-    )
-    .limit(1)
+  const findBegun = db
+    .select({ id: runs.id })
+    .from(runs)
+    .where(and(eq(runs.id, placeholder("id")), isNotNull(runs.promptHash)))
     .prepare();
   const noWait = { waitKind: null, waitNote: null, wakeAt: null };
   const hand = db
@@ -51,7 +45,7 @@ export function cancelRun(context: StoreContext): (run: { id: string; lane: stri
     .where(eq(runs.id, placeholder("id")))
     .prepare();
   return ({ id, lane }) => {
-    if (findStarted.get({ id })) {
+    if (findBegun.get({ id })) {
       hand.run({ id, now: now() });
       return "queued";
     }

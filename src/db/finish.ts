@@ -40,7 +40,9 @@ export function finishVerbs(context: StoreContext) {
     return write(() => {
       const run = statements.getOwned.get({ ...claim, now: now() });
       if (!run) throw lostLease(claim);
-      const wait = run.pauseAt === null ? wanted : pausedByRequest;
+      // Whoever resumed a run since its owner saw the pause was told that it goes on.
+      const unlessResumed = wanted?.kind === "paused" ? null : wanted;
+      const wait = run.pauseAt === null ? unlessResumed : pausedByRequest;
       statements.leave.run({
         runId: claim.runId,
         status: wait ? "waiting" : "queued",

@@ -37,7 +37,7 @@ export interface RunFilter {
 const latestFirst = desc(runs.id);
 
 /** Reads. They see what is committed and wait for nobody who writes. */
-export function readVerbs({ sqlite, db, read }: StoreContext) {
+export function readVerbs({ sqlite, db, read, commits }: StoreContext) {
   const version = sqlite.prepare<[], { data_version: number }>("PRAGMA data_version");
   const tail = tailReader({ db });
   let lastVersion = 0;
@@ -62,14 +62,14 @@ export function readVerbs({ sqlite, db, read }: StoreContext) {
   }
 
   return {
-    /** Changes whenever another connection commits. */
+    /** Changes whenever anybody commits: SQLite counts for other connections, the writer for this one. */
     dataVersion(): number {
       try {
         lastVersion = version.get()?.data_version ?? 0;
       } catch (error) {
         if (!isBusy(error)) throw error;
       }
-      return lastVersion;
+      return lastVersion + commits();
     },
 
     getRun(id: string): Promise<RunView | undefined> {

@@ -22,6 +22,8 @@ export interface StoreContext {
   /** Runs a read; tried again in the rare moments in which the file cannot be read (another process repairs it). */
   read<T>(work: () => T): Promise<T>;
   write<T>(work: () => T): Promise<T>;
+  /** Commits of this connection so far. */
+  commits(): number;
   /** Epoch milliseconds. */
   now(): number;
   newId(): string;
@@ -48,6 +50,7 @@ export async function openStore(options: StoreOptions) {
     ...connection,
     read: retryBusy,
     write: writer.write,
+    commits: writer.commits,
     now,
     newId: options.newId ?? createIds(now),
   };
@@ -64,6 +67,7 @@ export async function openStore(options: StoreOptions) {
     ...runEventVerbs(context),
     ...forkVerbs(context),
     now,
+    waitForRoom: writer.waitForRoom,
     /** Finishes what was handed in, then closes the file. */
     async close(): Promise<void> {
       await writer.settled();

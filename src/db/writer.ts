@@ -3,6 +3,7 @@ import Database from "better-sqlite3";
 
 /** Verbs that share one commit at the most. */
 const maxVerbsPerCommit = 256;
+const fullPauseMs = 1000;
 const busyPauseMs = { min: 1, max: 12 };
 
 interface Pending {
@@ -13,6 +14,10 @@ interface Pending {
 
 /** Runs verbs in transactions. Verbs that arrive together share one commit, each in a savepoint of its own. */
 export interface Writer {
+  /** From now on a full disk is waited for instead of failing the verbs; `onFull` is told once each time it begins. */
+  waitForRoom(onFull: () => void): void;
+  /** Commits so far: SQLite's own counter leaves out those of its own connection. */
+  commits(): number;
   /** Resolves once the work is committed. `work` is synchronous, touches only the database, and may be run again. */
   write<T>(work: () => T): Promise<T>;
   /** Resolves when everything handed in so far is committed or rejected. */
@@ -30,6 +35,8 @@ export function createWriter(sqlite: Database.Database): Writer {
   };
   const pending: Pending[] = [];
   let flushing: Promise<void> | undefined;
+  let onFull: (() => void) | undefined;
+  let commits = 0;
 
   async function flush(): Promise<void> {
     while (pending.length > 0) {
@@ -37,13 +44,27 @@ export function createWriter(sqlite: Database.Database): Writer {
       await new Promise(setImmediate);
       const verbs = pending.splice(0, maxVerbsPerCommit);
       try {
-        const settle = await retryBusy(() => commitTogether(verbs));
+        const settle = await retryFull(() => retryBusy(() => commitTogether(verbs)));
+        commits += 1;
         for (const done of settle) done();
       } catch (error) {
         for (const verb of verbs) verb.reject(error);
       }
     }
     flushing = undefined;
+  }
+
+  /** Verbs touch only the database, so what a full disk rolled back is simply run again when there is room. */
+  async function retryFull<T>(work: () => Promise<T>): Promise<T> {
+    for (let isFirst = true; ; isFirst = false) {
+      try {
+        return await work();
+      } catch (error) {
+        if (!onFull || !isFull(error)) throw error;
+        if (isFirst) onFull();
+        await sleep(fullPauseMs);
+      }
+    }
   }
 
   function commitTogether(verbs: Pending[]): (() => void)[] {
@@ -66,7 +87,7 @@ export function createWriter(sqlite: Database.Database): Writer {
       return () => verb.resolve(value);
     } catch (error) {
       // SQLite itself gave the transaction up (full disk, I/O error): nothing of this commit stands.
-      if (!sqlite.inTransaction || isBusy(error)) throw error;
+      if (!sqlite.inTransaction || isBusy(error) || isFull(error)) throw error;
       statements.undo.run();
       statements.release.run();
       return () => verb.reject(error);
@@ -80,10 +101,18 @@ export function createWriter(sqlite: Database.Database): Writer {
         flushing ??= flush();
       });
     },
+    waitForRoom(tell) {
+      onFull = tell;
+    },
+    commits: () => commits,
     async settled() {
       await flushing;
     },
   };
+}
+
+function isFull(error: unknown): boolean {
+  return error instanceof Database.SqliteError && error.code === "SQLITE_FULL";
 }
 
 export function isBusy(error: unknown): boolean {

@@ -75,11 +75,7 @@ stop() {
   trap '' TERM
   echo "$1" >"$base.stopped"
   end_group 20
-  # What left the group by setsid still carries the tag.
-  for file in $(grep -lzxF "PAWL_CALL=$base" /proc/[0-9]*/environ); do
-    pid=${file#/proc/}
-    kill -KILL "${pid%/environ}"
-  done
+  kill_tagged
   if [ "$1" = size ]; then
     truncate -s "$max_bytes" "$output"
     printf '\n[stopped: the output passed %s bytes]\n' "$max_bytes" >>"$output"
@@ -87,11 +83,20 @@ stop() {
   exit
 }
 
+# What left the group by setsid still carries the tag.
+kill_tagged() {
+  for file in $(grep -lzxF "PAWL_CALL=$base" /proc/[0-9]*/environ); do
+    pid=${file#/proc/}
+    kill -KILL "${pid%/environ}"
+  done
+}
+
 # The result does not wait for background processes: they get half a second, then they are ended and that is said.
 end_leftovers() {
-  group_empty_after 5 && return
+  group_empty_after 5 && { kill_tagged; return; }
   printf '\n[processes left running in the background were ended with the command]\n' >>"$output"
   end_group 5
+  kill_tagged
 }
 
 end_group() {

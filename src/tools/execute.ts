@@ -1,5 +1,6 @@
 import { mkdir, writeFile } from "node:fs/promises";
 import path from "node:path";
+import { RunAborted } from "../abort.ts";
 import { LeaseLostError, messageOf, RecoverableError, TerminatingError } from "../errors.ts";
 import { storable } from "./clean-text.ts";
 import { describe } from "./parameters.ts";
@@ -24,8 +25,10 @@ export type Recovery =
 
 /** How often arguments that were encoded as a JSON string are decoded. */
 const maxDecodings = 3;
-/** After an abort a tool has this long to come back by itself; commands need most of it to be ended. */
-const abortGraceMs = 5_000;
+/** After an abort that ends the run a tool has this long to come back by itself; commands need most of it to be ended. */
+const endGraceMs = 5_000;
+/** A worker that goes leaves commands to the next owner; other tools have a moment. */
+const leaveGraceMs = 500;
 
 /**
  * Runs one call and answers it, whatever the model sent: wrong names, wrong arguments and failing tools become error
@@ -59,7 +62,9 @@ export async function recoverCall(options: CallOptions & { startedEpoch: number 
     if (recovered.kind === "unknown") return unknown(recovered.detail);
     return { kind: "done", output: await capped(recovered.output, context) };
   } catch (thrown) {
-    return { kind: "done", output: failure(thrown, context) };
+    // Thrown on for an abort, a lost lease, a tool that ends the run. Otherwise nobody knows, and it may run still.
+    failure(thrown, context);
+    return unknown(messageOf(thrown));
   }
 }
 
@@ -112,7 +117,8 @@ async function withinAbort<Value>(work: Promise<Value>, signal: AbortSignal): Pr
   let onAbort = () => {};
   const aborted = new Promise<never>((_resolve, reject) => {
     onAbort = () => {
-      timer = setTimeout(() => reject(signal.reason), abortGraceMs);
+      const endsRun = signal.reason instanceof RunAborted && signal.reason.endsRun;
+      timer = setTimeout(() => reject(signal.reason), endsRun ? endGraceMs : leaveGraceMs);
     };
     if (signal.aborted) onAbort();
     else signal.addEventListener("abort", onAbort, { once: true });

@@ -12,6 +12,7 @@ import type { Model } from "../model/model.ts";
 import { type Outcome, outcomeOf } from "../outcome.ts";
 import { type DataPaths, runPaths } from "../paths.ts";
 import { specSchema, type TaskSpec } from "../producer/task.ts";
+import type { Redact } from "../redact.ts";
 import type { Tool } from "../tools/tool.ts";
 import { finishWorkspace } from "../workspace/finish.ts";
 import { prepareWorkspace } from "../workspace/prepare.ts";
@@ -44,6 +45,8 @@ export interface RunResources {
   bindModel(spec: TaskSpec): Promise<ModelBinding>;
   /** Variables of this process that commands may get. */
   env: NodeJS.ProcessEnv;
+  /** Takes this process's secrets out of a text. */
+  redact: Redact;
   isStopping(): boolean;
 }
 
@@ -156,8 +159,10 @@ async function finish(work: Work, outcome: Outcome): Promise<void> {
     : { tree: null, headCommit: null, branch: null, changedFiles: null, notes: [] };
   failpoint("finish.prepared");
   const { tree, headCommit, branch, changedFiles, notes } = products;
+  const error = outcome.error === null ? null : resources.redact(outcome.error);
   await resources.store.finish(claim, {
     ...outcome,
+    error,
     activeMs: activeMs(),
     tree,
     headCommit,
@@ -166,7 +171,7 @@ async function finish(work: Work, outcome: Outcome): Promise<void> {
     notes,
   });
   failpoint("finish.committed");
-  const { status, reason, error } = outcome;
+  const { status, reason } = outcome;
   resources.logger.info("run.finished", {
     run: row.id,
     status,

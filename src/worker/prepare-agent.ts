@@ -8,6 +8,7 @@ import type { Logger } from "../log.ts";
 import { runPaths } from "../paths.ts";
 import type { TaskSpec } from "../producer/task.ts";
 import type { Tool } from "../tools/tool.ts";
+import { withoutCredentials } from "../workspace/git.ts";
 import type { Workspace } from "../workspace/workspace.ts";
 import type { ModelBinding, Work } from "./execute-run.ts";
 import { type WorkspaceWatch, watchWorkspace } from "./workspace-watch.ts";
@@ -34,7 +35,7 @@ interface Started extends Prepared {
 export async function prepareAgent(prepared: Prepared): Promise<Agent> {
   const { resources, row, claim, activeMs } = prepared.work;
   const { protocol } = prepared.binding;
-  const log = openRunLog({ store: resources.store, claim, protocol, activeMs });
+  const log = openRunLog({ store: resources.store, claim, protocol, activeMs, redact: resources.redact });
   const tree = (await resources.store.getRun(row.id))?.tree ?? prepared.workspace.baseTree;
   log.load(await resources.store.loadTail(row.id, row.promptHash), tree);
   const tools = chooseTools(resources.tools, prepared.spec.tools);
@@ -88,7 +89,7 @@ function forkMessage({ spec, workspace }: Prepared): string {
 /** The task word for word, then where the agent is. */
 function taskMessage(spec: TaskSpec, workspace: Workspace): string {
   const place = {
-    clone: `a fresh git clone of ${spec.repo}${workspace.baseCommit ? ` at ${workspace.baseCommit.slice(0, 12)}` : ""}`,
+    clone: `a fresh git clone of ${withoutCredentials(spec.repo ?? "")}${workspace.baseCommit ? ` at ${workspace.baseCommit.slice(0, 12)}` : ""}`,
     dir: "the user's own folder, used in place",
     empty: "an empty folder",
   }[workspace.kind];

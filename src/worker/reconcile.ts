@@ -26,11 +26,12 @@ export async function removeDeadWorkers(options: {
 /** Tells the queue of every queued run it has not been told of. A failure is left for the next round. */
 export async function publishHints(options: { store: Store; queue: Queue; logger: Logger }): Promise<void> {
   const { store, queue, logger } = options;
-  const hints = await store.loadUnpublished();
-  if (hints.length === 0) return;
   try {
-    await queue.publish(hints);
-    await store.markPublished(hints);
+    // Each page is marked, so the next one is another; an empty one is the end.
+    for (let hints = await store.loadUnpublished(); hints.length > 0; hints = await store.loadUnpublished()) {
+      await queue.publish(hints);
+      await store.markPublished(hints);
+    }
   } catch (error) {
     logger.info("queue.unavailable", { error: messageOf(error) });
   }

@@ -15,6 +15,7 @@ const sweepMs = 1000;
 const reconcileMs = 30_000;
 /** After a stop is asked for, steps may go on this long; then they are left where they are. */
 const stopGraceMs = 8000;
+const lastGraceMs = 1000;
 /** A draining worker waits for quota and timers that wake within this. */
 const drainHorizonMs = 10 * 60_000;
 
@@ -77,13 +78,17 @@ async function workUntilStopped(context: Context): Promise<void> {
 async function workForOneLease(context: Context): Promise<void> {
   const { options, stop, running } = context;
   const { store, logger, leaseMs, version } = options;
+  store.waitForRoom(() => logger.info("disk.full", { database: options.paths.database }));
   const workerId = await store.registerWorker(ownIdentity(), { version, leaseMs });
   failpoint("worker.registered");
   logger.info("worker.started", { worker: workerId, concurrency: options.concurrency });
   const lease = new AbortController();
   const signal = AbortSignal.any([stop.signal, lease.signal]);
   const upkeep = keepLease({ context, workerId, lease });
-  await claimLoop({ context, workerId, signal });
+  await claimLoop({ context, workerId, signal }).catch((error: unknown) => {
+    context.failure ??= error;
+    stop.abort();
+  });
   if (lease.signal.aborted) {
     logger.info("worker.lease_lost", { worker: workerId });
     abortAll(context, "lease_lost");
@@ -91,7 +96,9 @@ async function workForOneLease(context: Context): Promise<void> {
     stop.abort();
   }
   const grace = setTimeout(() => abortAll(context, "shutdown"), stopGraceMs);
-  await Promise.allSettled([...running.values()].map((run) => run.done));
+  const settled = Promise.allSettled([...running.values()].map((run) => run.done));
+  // What has not let go by then is left behind: its runs are given back below, and it cannot write for them any more.
+  await Promise.race([settled, waitFor(stopGraceMs + lastGraceMs, new AbortController().signal)]);
   clearTimeout(grace);
   lease.abort(new RunAborted("shutdown"));
   await upkeep;
@@ -160,6 +167,7 @@ async function keepLease(input: {
   const { context, workerId, lease } = input;
   const { store, leaseMs, logger, queue } = context.options;
   const self = ownIdentity();
+  let publishing = Promise.resolve();
   const last = { renewed: store.now(), swept: 0, reconciled: 0 };
   while (!lease.signal.aborted) {
     try {
@@ -176,7 +184,8 @@ async function keepLease(input: {
       }
       if (now - last.reconciled >= reconcileMs) {
         last.reconciled = now;
-        await publishHints({ store, queue, logger });
+        // Beside the upkeep: a silent Redis must not cost the lease.
+        publishing = publishing.then(() => publishHints({ store, queue, logger }));
       }
     } catch (error) {
       logger.info("worker.upkeep_failed", { error: String(error) });

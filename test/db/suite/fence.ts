@@ -104,7 +104,19 @@ export function describeFence(open: StoreFactory): void {
         ...["markPublished", "registerWorker", "renewLease", "loadWorkers", "removeWorker", "dataVersion"],
         ...["getRun", "findRun", "loadRuns", "loadTail", "loadMessages", "getBlob", "loadCalls"],
         ...["loadModelCalls", "loadCompactions", "loadSnapshots", "loadEvents", "countRuns", "countOwned"],
-        ...["loadAsked", "hasWork", "hasRunWithoutModel", "getLaneHolder", "getStep", "fork", "addPersonalEvent", "copyOrigin", "now", "close"],
+        ...[
+          "loadAsked",
+          "hasWork",
+          "hasRunWithoutModel",
+          "getLaneHolder",
+          "getStep",
+          "waitForRoom",
+          "fork",
+          "addPersonalEvent",
+          "copyOrigin",
+          "now",
+          "close",
+        ],
       ];
       expect(Object.keys(store).toSorted()).toEqual([...unfenced, ...Object.keys(fencedVerbs)].toSorted());
     });
