@@ -98,7 +98,10 @@ async function workForOneLease(context: Context): Promise<void> {
   const grace = setTimeout(() => abortAll(context, "shutdown"), stopGraceMs);
   const settled = Promise.allSettled([...running.values()].map((run) => run.done));
   // What has not let go by then is left behind: its runs are given back below, and it cannot write for them any more.
-  await Promise.race([settled, waitFor(stopGraceMs + lastGraceMs, new AbortController().signal)]);
+  const enough = new AbortController();
+  await Promise.race([settled, waitFor(stopGraceMs + lastGraceMs, enough.signal)]);
+  // A timer that is left would keep the process for its time.
+  enough.abort();
   clearTimeout(grace);
   lease.abort(new RunAborted("shutdown"));
   await upkeep;
