@@ -39,10 +39,10 @@ it("flags become fields with absolute paths, and other options are left alone", 
     file: "tasks.jsonl",
     model: undefined,
   };
-  expect(fieldsFromFlags({ flags, cwd: "/work" })).toEqual({
+  expect(fieldsFromFlags({ flags, cwd: "/srv" })).toEqual({
     prompt: "fix it",
-    repo: "/work/app",
-    systemPrompt: "/work/prompt.md",
+    repo: "/srv/app",
+    systemPrompt: "/srv/prompt.md",
     maxSteps: 12,
     priority: -3,
     tools: ["bash", "read_file"],
@@ -53,18 +53,18 @@ it("flags become fields with absolute paths, and other options are left alone", 
 it.each(["https://host/a.git", "ssh://git@host/a", "git@host:team/app", "host:app", "file:///srv/app"])(
   "%s stays as it is",
   (repo) => {
-    expect(fieldsFromFlags({ flags: { repo }, cwd: "/work" })).toEqual({ repo });
+    expect(fieldsFromFlags({ flags: { repo }, cwd: "/srv" })).toEqual({ repo });
   },
 );
 
 it.each([
-  ["app", "/work/app"],
+  ["app", "/srv/app"],
   ["../other", "/other"],
   ["/abs/app", "/abs/app"],
-  ["./a:b", "/work/a:b"],
-  ["team/a:b", "/work/team/a:b"],
+  ["./a:b", "/srv/a:b"],
+  ["team/a:b", "/srv/team/a:b"],
 ])("the path %s becomes %s", (repo, expected) => {
-  expect(fieldsFromFlags({ flags: { repo }, cwd: "/work" })).toEqual({ repo: expected });
+  expect(fieldsFromFlags({ flags: { repo }, cwd: "/srv" })).toEqual({ repo: expected });
 });
 
 it("a bad flag is named with what was expected and what was got", () => {

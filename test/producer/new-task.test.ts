@@ -5,13 +5,13 @@ import { tasksFromFlags } from "../../src/producer/new-task.ts";
 import { specSchema } from "../../src/producer/task.ts";
 import { temporaryFolder } from "../helpers/temporary-folder.ts";
 
-const fromFlags = (flags: Record<string, unknown>, cwd = "/work") =>
+const fromFlags = (flags: Record<string, unknown>, cwd = "/srv") =>
   tasksFromFlags({ flags, cwd, batch: null });
 const keysOf = (flags: Record<string, unknown>) =>
   fromFlags({ prompt: "fix", ...flags }).map(({ key }) => key);
 
 it("a bare prompt is one task without key", () => {
-  const tasks = tasksFromFlags({ flags: { prompt: "fix" }, cwd: "/work", batch: "night" });
+  const tasks = tasksFromFlags({ flags: { prompt: "fix" }, cwd: "/srv", batch: "night" });
   expect(tasks).toEqual([
     {
       key: null,
@@ -35,7 +35,7 @@ it("a bare prompt is one task without key", () => {
 });
 
 it("flags beat defaults", () => {
-  const options = { cwd: "/work", batch: null, defaults: { maxSteps: 7, timeLimitMs: 1000 } };
+  const options = { cwd: "/srv", batch: null, defaults: { maxSteps: 7, timeLimitMs: 1000 } };
   const [task] = tasksFromFlags({ ...options, flags: { prompt: "fix", maxSteps: "9" } });
   expect(task?.spec).toMatchObject({ maxSteps: 9, timeLimitMs: 1000 });
 });
@@ -45,7 +45,7 @@ describe("several repositories", () => {
     const repo = ["./app", "/srv/lib/", "https://host/team/site.git", "git@host:tools.git", "/srv/core/.git"];
     expect(keysOf({ key: "K", repo })).toEqual(["K/app", "K/lib", "K/site", "K/tools", "K/core"]);
     expect(fromFlags({ prompt: "fix", repo }).map(({ spec }) => spec.repo)).toEqual([
-      "/work/app",
+      "/srv/app",
       "/srv/lib",
       "https://host/team/site.git",
       "git@host:tools.git",

@@ -9,7 +9,7 @@ const parse = (content: string | Uint8Array, options: Partial<TaskFileOptions> =
     content,
     format: "jsonl",
     name: "tasks.jsonl",
-    baseDir: "/work",
+    baseDir: "/srv",
     batch: null,
     ...options,
   });
@@ -116,7 +116,7 @@ describe("keys", () => {
     expect(keysOf(content, { defaults: { maxSteps: 5 } })).toEqual([key]);
     expect(keysOf(content, { baseDir: "/elsewhere" })).not.toEqual([key]);
     const bare = line({ prompt: "a" });
-    expect(keysOf(bare, { defaults: { repo: "/work/r" } })).not.toEqual(keysOf(bare));
+    expect(keysOf(bare, { defaults: { repo: "/srv/r" } })).not.toEqual(keysOf(bare));
   });
 
   it("equal keys are errors that name both lines, repeated or conflicting, with or without key", () => {
@@ -192,7 +192,7 @@ describe("fields", () => {
 
   it("a missing folder is an error of its line", () => {
     expect(refusal(`\n${line({ prompt: "a", dir: "no/where" })}`)).toContain(
-      "line 2: dir: expected an existing folder, got /work/no/where",
+      "line 2: dir: expected an existing folder, got /srv/no/where",
     );
   });
 });

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { leaseMs, newTask, products, type StoreFactory, setScene, success } from "./scene.ts";
 
-const dir = "/work/here";
+const dir = "/srv/here";
 
 export function describeClaim(open: StoreFactory): void {
   describe("claiming", () => {
