@@ -15,6 +15,7 @@ it("every field of a task is a kebab-case flag with a type and a help text", () 
     "--model text",
     "--tools list",
     "--system-prompt text",
+    "--on-interrupt text",
     "--protocol text",
     "--environment text",
     "--budget-usd text planned",

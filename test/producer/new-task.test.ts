@@ -54,7 +54,7 @@ describe("several repositories", () => {
   });
 
   it("the current folder has the name it really has", () => {
-    expect(keysOf({ key: "K", repo: [".", "app"] })).toEqual(["K/work", "K/app"]);
+    expect(keysOf({ key: "K", repo: [".", "app"] })).toEqual(["K/srv", "K/app"]);
   });
 
   it("without a key each is a new run, and a single one keeps the key as it is", () => {

@@ -102,6 +102,8 @@ export function describeReads(open: StoreFactory): void {
       await add({}, { dir: "/here" });
       const { claim } = await take(await addWorker());
       const wakeAt = dueMs === null ? null : clock.at + dueMs;
+      // An owner parks a run as paused only because somebody asked for it.
+      if (kind === "paused") await store.pause(claim.runId);
       await store.wait(claim, { kind, note: null, wakeAt }, 0);
       expect(await store.hasWork(clock.at + 600_000)).toBe(isWork);
       await add();
