@@ -195,14 +195,14 @@ describe("recovery", () => {
     expect(await recover(echo)).toMatchObject({ kind: "unknown", detail: expect.stringContaining("worker") });
   });
 
-  test("the tool's own knowledge comes first, and its error is a result", async () => {
+  test("the tool's own knowledge comes first, and where it fails the outcome is unknown", async () => {
     const done = {
       ...echo,
       recover: async () => ({ kind: "done" as const, output: { content: "as it was" } }),
     };
     expect(await recover(done)).toEqual({ kind: "done", output: { content: "as it was" } });
     const broken = { ...echo, recover: () => Promise.reject(new Error("no")) };
-    expect(await recover(broken)).toMatchObject({ kind: "done", output: { isError: true } });
+    expect(await recover(broken)).toEqual({ kind: "unknown", detail: "no" });
   });
 
   test("the outcome of a call whose tool is gone since is unknown", async () => {
