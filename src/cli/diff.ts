@@ -14,7 +14,8 @@ export async function diff(reference: string, options: { step?: string; json?: b
   await withStore(async ({ paths, store }) => {
     const run = await store.findRun(reference);
     const step = options.step === undefined ? undefined : readStep(options.step, 1);
-    const isGoing = step === undefined && !isTerminal(run.status);
+    // Before its first snapshot a run that goes on has nothing to show, which patchOf says.
+    const isGoing = step === undefined && !isTerminal(run.status) && run.tree !== null;
     const patch =
       step === undefined && !isGoing
         ? await patchOf(run, paths)
