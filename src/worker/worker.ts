@@ -171,6 +171,10 @@ async function keepLease(input: {
   const { store, leaseMs, logger, queue } = context.options;
   const self = ownIdentity();
   let publishing = Promise.resolve();
+  // Beside the upkeep: a silent Redis must not cost the lease.
+  const publish = () => {
+    publishing = publishing.then(() => publishHints({ store, queue, logger }));
+  };
   const last = { renewed: store.now(), swept: 0, reconciled: 0 };
   while (!lease.signal.aborted) {
     try {
@@ -182,13 +186,13 @@ async function keepLease(input: {
       await passRequests(context, workerId);
       if (now - last.swept >= sweepMs) {
         last.swept = now;
-        await removeDeadWorkers({ store, logger, self, ownId: workerId });
-        await store.wakeDue();
+        const taken = await removeDeadWorkers({ store, logger, self, ownId: workerId });
+        const woken = await store.wakeDue();
+        if (taken + woken > 0) publish();
       }
       if (now - last.reconciled >= reconcileMs) {
         last.reconciled = now;
-        // Beside the upkeep: a silent Redis must not cost the lease.
-        publishing = publishing.then(() => publishHints({ store, queue, logger }));
+        publish();
       }
     } catch (error) {
       logger.info("worker.upkeep_failed", { error: String(error) });
