@@ -1,11 +1,13 @@
 /**
- * Places where a crash test kills the process, in the order a run passes them. They are in the only build there is and do
+ * Places where a crash test kills or stops the process, in the order a run passes them. They are in the only build there is and do
  * nothing unless PAWL_FAILPOINT names one.
  */
 export const failpoints = [
   "enqueue.committed",
   "worker.registered",
+  "takeover.committed",
   "claim.committed",
+  "workspace.made",
   "workspace.prepared",
   "begin.committed",
   "task.committed",
@@ -16,24 +18,33 @@ export const failpoints = [
   "command.started",
   "command.finished",
   "call.finished",
+  "result.committed",
+  "summary.planned",
   "summary.answered",
   "compaction.committed",
+  "finish.started",
   "finish.prepared",
   "finish.committed",
   "release.committed",
+  "wait.committed",
 ] as const;
 export type Failpoint = (typeof failpoints)[number];
 
-let armed: { name: string; left: number } | undefined;
+let armed: { name: string; left: number; signal: "SIGKILL" | "SIGSTOP" } | undefined;
 
-/** Arms one failpoint from `name[:count]`: the process kills itself with SIGKILL at the count-th pass. */
+/**
+ * Arms one failpoint from `name[:count[:stop]]`: the process kills itself with SIGKILL at the count-th pass, or, with
+ * `stop`, stops itself with SIGSTOP until somebody sends SIGCONT.
+ */
 export function armFailpoint(setting: string | undefined): void {
-  const [name, count] = (setting ?? "").split(":");
-  armed = name ? { name, left: Number(count ?? 1) } : undefined;
+  const [name, count, way] = (setting ?? "").split(":");
+  armed = name
+    ? { name, left: Number(count ?? 1), signal: way === "stop" ? "SIGSTOP" : "SIGKILL" }
+    : undefined;
 }
 
 export function failpoint(name: Failpoint): void {
   if (armed?.name !== name) return;
   armed.left -= 1;
-  if (armed.left === 0) process.kill(process.pid, "SIGKILL");
+  if (armed.left === 0) process.kill(process.pid, armed.signal);
 }

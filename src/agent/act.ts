@@ -19,15 +19,21 @@ export async function act(agent: Agent, calls: PendingCall[]): Promise<void> {
     if (agent.signal.aborted || agent.isStopping() || agent.log.state.ending !== null) return;
     for (const call of group) if (needsStartRow(agent, call)) agent.log.startCall(call);
     await agent.log.committed();
-    failpoint("reply.committed");
     if (group.some((call) => needsStartRow(agent, call))) failpoint("call.started");
+    await agent.log.confirmOwned();
     const settled = await Promise.allSettled(group.map((call) => timedAnswer(agent, call)));
     failpoint("call.finished");
     // One snapshot a step, in the commit of its last result: so the log and the workspace's record cannot disagree.
     const isLast = group === groups.at(-1);
-    const tree = isLast && mayChange ? ((await agent.snapshot?.()) ?? null) : null;
+    const tree = isLast && mayChange ? await snapshotAfter(agent) : null;
     recordResults(agent, { group, settled, tree });
   }
+}
+
+async function snapshotAfter(agent: Agent): Promise<string | null> {
+  // Two owners must not take one at the same time.
+  await agent.log.confirmOwned();
+  return (await agent.snapshot?.()) ?? null;
 }
 
 /** Before a run ends early: commands that an earlier owner left running are ended, and their calls answered. */

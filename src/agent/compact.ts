@@ -49,6 +49,8 @@ async function summarise(agent: Agent, old: LogEntry[], earlier: string | null) 
   const maxRecordTokens = agent.budgetTokens * recordShare;
   const n = agent.log.plan("summary", agent.modelName);
   await agent.log.committed();
+  failpoint("summary.planned");
+  await agent.log.confirmOwned();
   const content = [
     `The task:\n${contentOf(agent.log.state.task?.message)}`,
     ...(earlier === null ? [] : [`The earlier record:\n${earlier}`]),

@@ -2,6 +2,7 @@ import type { Claim } from "../db/claim.ts";
 import type { CallState, MessageKind } from "../db/schema.ts";
 import type { Store } from "../db/store.ts";
 import type { LogTail } from "../db/tail.ts";
+import { failpoint } from "../failpoint.ts";
 import type { ModelReply } from "../model/model.ts";
 import { estimateTokens } from "../model/tokens.ts";
 import type { Redact } from "../redact.ts";
@@ -124,7 +125,11 @@ export function openRunLog({ store, claim, protocol, activeMs, redact = (text) =
         wireId,
       }));
       const settled = { n, usage: reply.usage, responseId: reply.responseId };
-      write(store.appendReply(claim, message, { calls, settled, activeMs: activeMs() }));
+      write(
+        store
+          .appendReply(claim, message, { calls, settled, activeMs: activeMs() })
+          .then(() => failpoint("reply.committed")),
+      );
     },
 
     failModelCall(n: number, error: string): void {
@@ -162,7 +167,9 @@ export function openRunLog({ store, claim, protocol, activeMs, redact = (text) =
         tree: news,
       };
       write(
-        store.appendResult(claim, message, { state: result.state, note: result.note, activeMs: activeMs() }),
+        store
+          .appendResult(claim, message, { state: result.state, note: result.note, activeMs: activeMs() })
+          .then(() => failpoint("result.committed")),
       );
       apply(message, call.ordinal);
     },
@@ -209,8 +216,15 @@ export function openRunLog({ store, claim, protocol, activeMs, redact = (text) =
       await Promise.all(verbs);
     },
 
+    /**
+     * Throws LeaseLostError if the run belongs to somebody else. For whoever is about to act: a process that was stopped
+     * since its last commit wakes here, and what it was about to do is done by another or no longer wanted.
+     */
+    confirmOwned: (): Promise<void> => store.confirmOwned(claim),
+
     /** The newest snapshot of the workspace. */
     tree: (): string | null => tree,
+
     /** What people asked of the run, as of the last plan. */
     asked: (): Asked => asked,
     measured: (): Measurement | null => measured,

@@ -23,6 +23,7 @@ export async function think(agent: Agent): Promise<Outcome | undefined> {
   const n = log.plan("step", agent.modelName);
   await log.committed();
   failpoint("plan.committed");
+  await log.confirmOwned();
   const { cancelAt, pauseAt } = log.asked();
   if (cancelAt !== null || pauseAt !== null) {
     // The loop sees to it before the next step.

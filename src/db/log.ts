@@ -53,7 +53,7 @@ export interface NewCompaction {
 
 /** The verbs of one step. All are fenced by the claim; messages are also fenced by triggers of the database. */
 export function logVerbs(context: StoreContext) {
-  const { db, write, now } = context;
+  const { db, read, write, now } = context;
   const statements = prepareLogStatements(context);
   const recordTree = snapshotWriter(context);
   const isOwner = ownershipCheck(context);
@@ -103,6 +103,11 @@ export function logVerbs(context: StoreContext) {
   }
 
   return {
+    /** Writes nothing; throws LeaseLostError unless the claim still holds. */
+    confirmOwned(claim: Claim): Promise<void> {
+      return read(() => requireOwned(claim));
+    },
+
     /**
      * Before a request: limits were checked, the request is recorded as sent.
      * Returns what was asked of the run meanwhile.

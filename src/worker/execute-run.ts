@@ -61,7 +61,7 @@ export async function executeRun(
 ): Promise<void> {
   const { store, logger } = resources;
   const claim: Claim = { runId: row.id, workerId: row.ownerId ?? "", epoch: row.epoch };
-  const clock = startClock(store, row, controller);
+  const clock = startClock({ store, claim, run: row, controller });
   const { activeMs } = clock;
   const work: Work = { resources, row, claim, controller, activeMs, workspace: null };
   const facts = { run: row.id, epoch: row.epoch };
@@ -69,6 +69,7 @@ export async function executeRun(
     const ended = await workOn(work);
     if ("wait" in ended) {
       await store.wait(claim, ended.wait, activeMs());
+      failpoint("wait.committed");
       logger.info("run.waiting", { ...facts, ...ended.wait });
       return;
     }
@@ -154,6 +155,8 @@ type WaitEnd = Extract<Ended, { wait: unknown }>;
 async function finish(work: Work, outcome: Outcome): Promise<void> {
   const { resources, row, claim, activeMs, workspace } = work;
   const run = runPaths(resources.paths, row.id);
+  failpoint("finish.started");
+  await resources.store.confirmOwned(claim);
   const products = workspace
     ? await finishWorkspace({ run, workspace, runId: row.id, key: row.key, title: titleOf(row) })
     : { tree: null, headCommit: null, branch: null, changedFiles: null, notes: [] };

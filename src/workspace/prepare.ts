@@ -3,6 +3,7 @@ import { existsSync } from "node:fs";
 import { mkdir, readdir, rename, rm, stat } from "node:fs/promises";
 import path from "node:path";
 import { WorkspaceError } from "../errors.ts";
+import { failpoint } from "../failpoint.ts";
 import type { RunPaths } from "../paths.ts";
 import { cloneMirror, fillClone } from "./clone.ts";
 import { GitError, tryGit } from "./git.ts";
@@ -32,6 +33,7 @@ export async function prepareWorkspace(request: WorkspaceRequest, signal?: Abort
     const record = request.origin
       ? await forkWorkspace({ ...request, origin: request.origin, signal })
       : await makeFirst(request, signal);
+    failpoint("workspace.made");
     await writeRecord(run, record);
     return record.workspace;
   });

@@ -17,6 +17,8 @@ export interface PawlProcess {
   ended(timeoutMs?: number): Promise<{ code: number | null; signal: NodeJS.Signals | null }>;
   /** Resolves when a line of stderr holds the text. */
   says(text: string): Promise<void>;
+  /** Resolves when a SIGSTOP has taken effect; fails after half a minute. */
+  stopped(): Promise<void>;
 }
 
 /** Starts `pawl` as a user would. It is killed when the test ends, if it still runs. */
@@ -54,6 +56,11 @@ export function startPawl(
       });
       return { code: child.exitCode, signal: child.signalCode };
     },
+    stopped: () =>
+      waitUntil(() => isStopped(child.pid ?? 0), {
+        timeoutMs: endTimeoutMs,
+        what: `pawl ${args.join(" ")} is stopped`,
+      }),
     says: (text) =>
       waitUntil(() => stderr.includes(text), {
         timeoutMs: endTimeoutMs,
@@ -67,6 +74,15 @@ export async function runPawl(args: string[], options: { cwd: string; env: Recor
   const started = startPawl(args, options);
   const { code, signal } = await started.ended();
   return { code, signal, stdout: started.stdout(), stderr: started.stderr() };
+}
+
+function isStopped(pid: number): boolean {
+  try {
+    const stat = readFileSync(`/proc/${pid}/stat`, "utf8");
+    return stat.slice(stat.lastIndexOf(")") + 2).startsWith("T");
+  } catch {
+    return false;
+  }
 }
 
 /** Processes whose environment holds the text: commands that belong to a data directory, however far they have run off. */

@@ -50,6 +50,11 @@ const fencedVerbs: Record<string, Verb> = {
   release: (store, claim) => store.release(claim, 9),
   wait: (store, claim) => store.wait(claim, { kind: "timer", note: "n", wakeAt: 5 }, 9),
 };
+/** Those that only look. */
+const fencedLooks: Record<string, Verb> = {
+  confirmOwned: (store, claim) => store.confirmOwned(claim),
+};
+const allFenced = { ...fencedVerbs, ...fencedLooks };
 
 /** How a claim is lost. */
 const losses: Record<string, (scene: Scene, workerId: string) => Promise<unknown>> = {
@@ -87,8 +92,15 @@ export function describeFence(open: StoreFactory): void {
       expect(await everythingOf(scene.store, claim.runId)).not.toEqual(before);
     });
 
+    it.each(Object.entries(fencedLooks))("lets the owner %s, which changes nothing", async (_, verb) => {
+      const { scene, claim } = await owned(open);
+      const before = await everythingOf(scene.store, claim.runId);
+      await verb(scene.store, claim);
+      expect(await everythingOf(scene.store, claim.runId)).toEqual(before);
+    });
+
     describe.each(Object.entries(losses))("refuses a claim %s", (_, lose) => {
-      it.each(Object.entries(fencedVerbs))("to %s, and changes nothing", async (_, verb) => {
+      it.each(Object.entries(allFenced))("to %s, and changes nothing", async (_, verb) => {
         const { scene, workerId, claim } = await owned(open);
         await lose(scene, workerId);
         const before = await everythingOf(scene.store, claim.runId);
@@ -118,7 +130,7 @@ export function describeFence(open: StoreFactory): void {
           "close",
         ],
       ];
-      expect(Object.keys(store).toSorted()).toEqual([...unfenced, ...Object.keys(fencedVerbs)].toSorted());
+      expect(Object.keys(store).toSorted()).toEqual([...unfenced, ...Object.keys(allFenced)].toSorted());
     });
   });
 }
