@@ -85,6 +85,23 @@ test("a paused run waits, does not hold up a drain, and goes on when it is resum
   expect(scenario.effects()).toEqual([1, 2, 3].map((n) => markOf("k", n)));
 });
 
+test("a worker killed right after it let a paused run go loses nothing", async () => {
+  const scenario = await createScenario((_key, done, run) =>
+    done < 2 ? { toolCalls: [run(done + 1, "sleep 0.5")] } : { content: "all done" },
+  );
+  await scenario.enqueue(["k"]);
+  const worker = scenario.worker({ env: { PAWL_FAILPOINT: "wait.committed" } });
+  await waitUntil(() => scenario.effects().length === 1, { timeoutMs: 20_000, what: "it runs" });
+  await scenario.json("pause", "k");
+  expect((await worker.ended()).signal).toBe("SIGKILL");
+  expect((await scenario.worker().ended()).code).toBe(0);
+  expect((await scenario.json("show", "k"))[0]).toMatchObject({ status: "waiting", epoch: 1 });
+  await scenario.json("resume", "k");
+  await scenario.worker().ended();
+  expect((await scenario.json("show", "k"))[0]).toMatchObject({ status: "succeeded", epoch: 2 });
+  expect(scenario.effects()).toEqual([1, 2].map((n) => markOf("k", n)));
+});
+
 describe("limits", () => {
   test("the time limit ends a run in the middle of a command, active time of all owners counted", async () => {
     const scenario = await createScenario((_key, done, run) =>

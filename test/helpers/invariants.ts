@@ -1,77 +1,174 @@
 import type Database from "better-sqlite3";
 import { expect } from "vitest";
 
-interface Row {
-  run_id: string;
+interface RunRow {
+  id: string;
+  key: string | null;
+  status: string;
+  seq: number;
+  steps: number;
+}
+interface MessageRow {
   seq: number;
   epoch: number;
   kind: string;
+  step: number;
+  ordinal: number | null;
+  body: string;
+}
+interface CallRow {
+  step: number;
+  ordinal: number;
+  state: string;
+  result_seq: number | null;
+  provider_id: string;
+}
+interface ModelCallRow {
+  n: number;
+  step: number;
+  purpose: string;
+  state: string;
 }
 
 /** What must hold of every log, whatever happened to the workers: the invariants of ARCHITECTURE.md. */
 export function expectSoundLogs(database: Database.Database): void {
   expect(database.pragma("integrity_check", { simple: true })).toBe("ok");
-  const runs = database.prepare("SELECT * FROM runs").all() as {
-    id: string;
-    status: string;
-    seq: number;
-    steps: number;
-  }[];
-  for (const run of runs) {
-    const messages = database
-      .prepare("SELECT * FROM messages WHERE run_id = ? ORDER BY seq")
-      .all(run.id) as Row[];
+  for (const run of runsOf(database)) {
+    const messages = ofRun<MessageRow>(database, run, "messages", "seq");
     expect(
       messages.map(({ seq }) => seq),
       "seq is dense",
     ).toEqual(messages.map((_, index) => index + 1));
     expect(run.seq).toBe(messages.length);
-    const epochs = messages.map(({ epoch }) => epoch);
-    expect(epochs, "epochs never decrease along the log").toEqual(epochs.toSorted((a, b) => a - b));
-    expectAnsweredCalls(database, run);
-    const outcomes = database
-      .prepare("SELECT count(*) AS n FROM events WHERE run_id = ? AND kind = 'finished'")
-      .get(run.id) as { n: number };
-    expect(outcomes.n, "one terminal outcome").toBe(
-      ["succeeded", "failed", "cancelled"].includes(run.status) ? 1 : 0,
+    expectNeverLess(
+      messages.map(({ epoch }) => epoch),
+      "epochs never decrease along the log",
     );
-    const replies = messages.filter(({ kind }) => kind === "reply").length;
-    expect(replies, "a step a reply").toBe(run.steps);
+    expectAnsweredCalls(database, run, messages);
+    expectOneAnswerAStep(ofRun<ModelCallRow>(database, run, "model_calls", "n"), run);
+    const outcomes = ofRun<{ kind: string }>(database, run, "events", "id").filter(
+      ({ kind }) => kind === "finished",
+    );
+    expect(outcomes.length, "one terminal outcome").toBe(isTerminal(run) ? 1 : 0);
+    const replies = messages.filter(({ kind }) => kind === "reply");
+    expect(
+      replies.map(({ step }) => step),
+      "a step a reply",
+    ).toEqual(Array.from({ length: run.steps }, (_, index) => index + 1));
   }
 }
 
-/** Every call has exactly one result, in the order asked. */
-function expectAnsweredCalls(database: Database.Database, run: { id: string; status: string }): void {
-  const calls = database
-    .prepare("SELECT step, ordinal, state, result_seq FROM calls WHERE run_id = ? ORDER BY step, ordinal")
-    .all(run.id) as { step: number; ordinal: number; state: string; result_seq: number | null }[];
-  const results = database
-    .prepare("SELECT step, ordinal, seq FROM messages WHERE run_id = ? AND kind = 'result' ORDER BY seq")
-    .all(run.id) as { step: number; ordinal: number; seq: number }[];
+/**
+ * Every call has exactly one result, in the order asked, and it is that call's own: the mark that a command writes is in
+ * its output. Only a run that was broken off may have calls without one.
+ */
+function expectAnsweredCalls(database: Database.Database, run: RunRow, messages: MessageRow[]): void {
+  const calls = ofRun<CallRow>(database, run, "calls", "step, ordinal");
+  const results = messages.filter(({ kind }) => kind === "result");
   const answered = calls.filter((call) => call.result_seq !== null);
-  expect(results).toEqual(answered.map(({ step, ordinal, result_seq: seq }) => ({ step, ordinal, seq })));
+  expect(results.map(({ step, ordinal, seq }) => ({ step, ordinal, result_seq: seq }))).toEqual(
+    answered.map(({ step, ordinal, result_seq }) => ({ step, ordinal, result_seq })),
+  );
   if (run.status === "succeeded") expect(answered.length).toBe(calls.length);
+  for (const [index, call] of answered.entries()) {
+    const result = JSON.parse(results[index]?.body ?? "{}") as { tool_call_id?: string; content?: string };
+    expect(result.tool_call_id).toBe(call.provider_id);
+    expect(["done", "interrupted"]).toContain(call.state);
+    const mark = /mark-\w+-\d+/.exec(argumentsOf(call, messages))?.[0];
+    if (call.state === "done" && mark !== undefined) {
+      expect(result.content, `the output of call ${call.step}.${call.ordinal}`).toContain(mark);
+    }
+  }
+}
+
+function argumentsOf(call: CallRow, messages: MessageRow[]): string {
+  const reply = messages.find(({ kind, step }) => kind === "reply" && step === call.step);
+  const { tool_calls: calls } = JSON.parse(reply?.body ?? "{}") as {
+    tool_calls?: { function: { arguments: string } }[];
+  };
+  return calls?.[call.ordinal - 1]?.function.arguments ?? "";
+}
+
+/** A step whose reply is committed is never asked for again; a request without reply says how it ended. */
+function expectOneAnswerAStep(modelCalls: ModelCallRow[], run: RunRow): void {
+  const steps = modelCalls.filter(({ purpose }) => purpose === "step");
+  const done = steps.filter(({ state }) => state === "done").map(({ step }) => step);
+  expect(done, "one answered request a step").toEqual([...new Set(done)]);
+  expectNeverLess(
+    steps.map(({ step }) => step),
+    "no committed reply is asked for again",
+  );
+  expect(modelCalls.map(({ n }) => n)).toEqual(modelCalls.map((_, index) => index + 1));
+  if (isTerminal(run)) {
+    const open = modelCalls.slice(0, -1).filter(({ state }) => state === "sent");
+    expect(open, "no request before the last is left open").toEqual([]);
+  }
 }
 
 interface RequestBody {
-  messages: unknown[];
+  messages: { role: string; content?: unknown }[];
   tools?: unknown;
 }
 
-/** Each request of a run extends the one before byte for byte, or repeats it; where it does not, a compaction lies between. */
-export function countBrokenPrefixes(requests: RequestBody[]): number {
-  let broken = 0;
-  let last: string[] = [];
-  for (const { messages } of requests.filter((request) => request.tools)) {
-    const texts = messages.map((message) => JSON.stringify(message));
-    if (!last.every((text, index) => texts[index] === text)) broken += 1;
-    last = texts;
+/**
+ * What the model's server must have seen, whatever happened to the workers: no more requests than the log knows of; at
+ * most `disturbances` of a run asked twice; and each one extends the one before byte for byte, or follows a compaction.
+ * Tasks name their run as `KEY=<key>`.
+ */
+export function expectSoundRequests(
+  database: Database.Database,
+  requests: RequestBody[],
+  disturbances: number,
+): void {
+  for (const run of runsOf(database)) {
+    const ofKey = requests.filter(({ messages }) => keyOf(messages) === run.key);
+    const modelCalls = ofRun<ModelCallRow>(database, run, "model_calls", "n");
+    const unanswered = modelCalls.filter(({ state }) => state !== "done").length;
+    expect(ofKey.length, "every request is in the log").toBeLessThanOrEqual(modelCalls.length);
+    const bodies = ofKey.map(({ messages }) => JSON.stringify(messages));
+    const repeated = bodies.length - new Set(bodies).size;
+    expect(repeated, "only what died with its worker is asked again").toBeLessThanOrEqual(unanswered);
+    expect(repeated, "at most one request a disturbance is repeated").toBeLessThanOrEqual(disturbances);
+    const records = ofRun<{ body: string }>(database, run, "compactions", "n").map(({ body }) => body);
+    expectExtending(
+      ofKey.filter(({ tools }) => tools),
+      records,
+    );
   }
-  return broken;
 }
 
-/** Requests that were sent more than once, compared whole. */
-export function countRepeated(requests: RequestBody[]): number {
-  const bodies = requests.map((request) => JSON.stringify(request.messages));
-  return bodies.length - new Set(bodies).size;
+function expectExtending(requests: RequestBody[], records: string[]): void {
+  let last: string[] = [];
+  let used = 0;
+  for (const { messages } of requests) {
+    const texts = messages.map((message) => JSON.stringify(message));
+    const isExtension = last.every((text, index) => texts[index] === text);
+    if (!isExtension) {
+      const task = String(messages[1]?.content);
+      const at = records.findIndex((record, index) => index >= used && task.endsWith(record));
+      expect(at, "a request that does not extend the one before follows a compaction").toBeGreaterThan(-1);
+      used = at + 1;
+    }
+    last = texts;
+  }
+}
+
+function keyOf(messages: RequestBody["messages"]): string | undefined {
+  return /KEY=(\w+)/.exec(JSON.stringify(messages))?.[1];
+}
+
+function expectNeverLess(numbers: number[], what: string): void {
+  expect(numbers, what).toEqual(numbers.toSorted((a, b) => a - b));
+}
+
+function runsOf(database: Database.Database): RunRow[] {
+  return database.prepare("SELECT * FROM runs").all() as RunRow[];
+}
+
+function ofRun<Row>(database: Database.Database, run: RunRow, table: string, order: string): Row[] {
+  return database.prepare(`SELECT * FROM ${table} WHERE run_id = ? ORDER BY ${order}`).all(run.id) as Row[];
+}
+
+function isTerminal(run: RunRow): boolean {
+  return ["succeeded", "failed", "cancelled"].includes(run.status);
 }
