@@ -1,5 +1,5 @@
-/** Why work on a run is broken off. `cancel` and `time_limit` end the run; the other two leave it to its next owner. */
-export type AbortKind = "cancel" | "time_limit" | "shutdown" | "lease_lost";
+/** Why work on a run is broken off. The first three end the run; the other two leave it to its next owner. */
+export type AbortKind = "cancel" | "time_limit" | "crash_loop" | "shutdown" | "lease_lost";
 
 /** The reason of a run's AbortSignal. */
 export class RunAborted extends Error {
@@ -13,6 +13,6 @@ export class RunAborted extends Error {
 
   /** True where the run ends here; false where commands must be left alone for the next owner. */
   get endsRun(): boolean {
-    return this.kind === "cancel" || this.kind === "time_limit";
+    return this.kind !== "shutdown" && this.kind !== "lease_lost";
   }
 }

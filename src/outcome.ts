@@ -26,6 +26,10 @@ export interface Outcome {
   error: string | null;
 }
 
+/** The error of a run that ended as `crash_loop`. */
+export const crashLoopError =
+  "its workers died with this run again and again, without a step in between, the last time with nothing else in the worker: see what it does with pawl logs, then pawl retry";
+
 export function isTerminal(status: Status): status is TerminalStatus {
   return status === "succeeded" || status === "failed" || status === "cancelled";
 }

@@ -1,7 +1,7 @@
 import { type AbortKind, RunAborted } from "../abort.ts";
 import type { Logger } from "../log.ts";
 import type { Model } from "../model/model.ts";
-import { type Outcome, outcomeOf, type WaitKind } from "../outcome.ts";
+import { crashLoopError, type Outcome, outcomeOf, type WaitKind } from "../outcome.ts";
 import type { Tool, ToolContext } from "../tools/tool.ts";
 import { act, endStarted } from "./act.ts";
 import { nextAction } from "./next-action.ts";
@@ -92,8 +92,9 @@ async function checkStop(agent: Agent): Promise<Ended | undefined> {
   return { outcome: stopOutcome(kind) };
 }
 
-/** How a run ends that was cancelled, or whose time is over. */
+/** How a run ends that was cancelled, killed its workers, or whose time is over. */
 export function stopOutcome(kind: AbortKind): Outcome {
+  if (kind === "crash_loop") return outcomeOf("crash_loop", { error: crashLoopError });
   if (kind !== "time_limit") return outcomeOf("cancelled");
   const error =
     "the time limit of the run is reached: raise it with --time-limit-ms (or timeLimitMs) and run pawl retry";

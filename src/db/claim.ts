@@ -29,6 +29,8 @@ export interface Beginning {
  * a worker that has nothing else to lose, after all others.
  */
 export const strikesUntilSuspect = 2;
+/** Deaths without progress that end a run; the last of them while it was alone in its worker. */
+export const strikesUntilEnd = strikesUntilSuspect + 1;
 
 /**
  * The run that goes next: the most urgent, batches in turn among equals. Skips from batch to batch through the index

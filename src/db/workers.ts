@@ -1,6 +1,7 @@
 import { and, eq, gt, isNull, sql } from "drizzle-orm";
+import { crashLoopError } from "../outcome.ts";
 import { cancelRun } from "./cancel.ts";
-import { type RunRow, strikesUntilSuspect } from "./claim.ts";
+import { type RunRow, strikesUntilEnd } from "./claim.ts";
 import { recordEvent } from "./events.ts";
 import { laneVerbs } from "./lanes.ts";
 import { messages, runs, workers } from "./schema.ts";
@@ -19,9 +20,6 @@ export type WorkerRow = typeof workers.$inferSelect;
 
 /** Why a worker is removed. Only a graceful stop is no strike for runs that it still owned. */
 export type RemovalReason = "stopped" | "dead" | "lease_expired";
-
-/** Deaths without progress that end a run; the last of them while it was alone in its worker. */
-const strikesUntilEnd = strikesUntilSuspect + 1;
 
 export function workerVerbs(context: StoreContext) {
   const { db, read, write, now, newId } = context;
@@ -52,7 +50,11 @@ export function workerVerbs(context: StoreContext) {
       epoch: run.epoch,
       data: { why, seq: run.seq, progress, strikes },
     });
-    if (strikes >= strikesUntilEnd) return endCrashLoop(run, strikes);
+    // One that has begun is claimed once more, only to be ended: with its commands, and with the products of what was done.
+    const hasBegun = run.promptHash !== null;
+    if (strikes > strikesUntilEnd || (strikes === strikesUntilEnd && !hasBegun)) {
+      return endCrashLoop(run, strikes);
+    }
     const isPaused = run.pauseAt !== null;
     db.update(runs)
       .set({
@@ -69,8 +71,7 @@ export function workerVerbs(context: StoreContext) {
   }
 
   function endCrashLoop(run: RunRow, strikes: number) {
-    const error = `${strikes} workers died with this run and it made no step in between, the last time with nothing else in the worker: see what it does with pawl logs, then pawl retry`;
-    const outcome = JSON.stringify({ result: null, error, changedFiles: null });
+    const outcome = JSON.stringify({ result: null, error: crashLoopError, changedFiles: null });
     db.update(runs)
       .set({ status: "failed", reason: "crash_loop", strikes, ownerId: null, outcome, finishedAt: now() })
       .where(eq(runs.id, run.id))

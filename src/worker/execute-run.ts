@@ -2,7 +2,7 @@ import { mkdir } from "node:fs/promises";
 import { RunAborted } from "../abort.ts";
 import { type Ended, runAgent, stopOutcome } from "../agent/loop.ts";
 import type { Protocol } from "../agent/protocols/protocol.ts";
-import type { Claim, RunRow } from "../db/claim.ts";
+import { type Claim, type RunRow, strikesUntilEnd } from "../db/claim.ts";
 import type { Store } from "../db/store.ts";
 import type { Environment } from "../environment/environment.ts";
 import { ConfigError, LeaseLostError, messageOf, WorkspaceError } from "../errors.ts";
@@ -127,6 +127,7 @@ async function workOn(work: Work): Promise<Ended> {
   });
   // Claimed to be ended: what an earlier owner left running is ended with it.
   if (row.cancelAt !== null) controller.abort(new RunAborted("cancel"));
+  else if (row.strikes >= strikesUntilEnd) controller.abort(new RunAborted("crash_loop"));
   return runAgent(agent);
 }
 

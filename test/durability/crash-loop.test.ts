@@ -1,5 +1,7 @@
+import path from "node:path";
 import { expect, test } from "vitest";
 import { expectSoundLogs } from "../helpers/invariants.ts";
+import { processesOf } from "../helpers/pawl-process.ts";
 import { createScenario, markOf, type Story } from "../helpers/scenario.ts";
 import { waitUntil } from "../helpers/wait-until.ts";
 
@@ -40,5 +42,31 @@ test("a run that kills its workers is tried alone, then ended as crash_loop, and
   expect(scenario.effects().toSorted()).toEqual(
     ["a", "b", "c"].flatMap((key) => [markOf(key, 1), markOf(key, 2)]),
   );
+  expectSoundLogs(database);
+});
+
+test("a run that ends as crash_loop leaves no command behind, and what it had done is kept", async () => {
+  const scenario = await createScenario((_key, _done, run) => ({
+    toolCalls: [run(1, "echo half > half.txt; sleep 3600")],
+  }));
+  await scenario.enqueue(["k"]);
+  const database = scenario.database();
+  const started = database.prepare("SELECT 1 FROM runs WHERE status = 'running' AND epoch = ?");
+  for (const epoch of [1, 2, 3, 4]) {
+    const worker = scenario.worker();
+    await worker.says("sleep 3600");
+    expect(started.get(epoch), `try ${epoch}`).toBeDefined();
+    worker.child.kill("SIGKILL");
+    await worker.ended();
+  }
+  expect((await scenario.worker().ended()).code).toBe(0);
+  expect((await scenario.json("show", "k"))[0]).toMatchObject({
+    status: "failed",
+    reason: "crash_loop",
+    changedFiles: ["half.txt"],
+    error: expect.stringContaining("pawl retry"),
+  });
+  expect(processesOf(path.join(scenario.folder, "data"))).toEqual([]);
+  expect(scenario.effects()).toEqual([markOf("k", 1)]);
   expectSoundLogs(database);
 });
