@@ -1,3 +1,5 @@
+import { writeFileSync } from "node:fs";
+import path from "node:path";
 import { expect, test } from "vitest";
 import { expectSoundLogs } from "../helpers/invariants.ts";
 import { createScenario, markOf, type Scenario, type Story } from "../helpers/scenario.ts";
@@ -92,4 +94,18 @@ test("several processes at once on one database: every run is done exactly once"
     .get() as { n: number };
   expect(owners.n, "the work was shared").toBeGreaterThan(1);
   expectSoundLogs(database);
+});
+
+test("several producers with the same keys at once make each run once", async () => {
+  const scenario = await createScenario(oneCommand);
+  const keys = ["a:b:c", "123", "K1", "k1", "ä/ü 1"];
+  const lines = keys.map((key) => JSON.stringify({ prompt: "Do the work.", key }));
+  writeFileSync(path.join(scenario.folder, "tasks.jsonl"), lines.join("\n"));
+  const answers = await Promise.all([1, 2, 3].map(() => scenario.json("enqueue", "--file", "tasks.jsonl")));
+  for (const [index, key] of keys.entries()) {
+    const rows = answers.map((answer) => answer[index]);
+    expect(new Set(rows.map((row) => row?.id)).size, key).toBe(1);
+    expect(rows.filter((row) => row?.created === true).length, `${key} is created once`).toBe(1);
+  }
+  expect(scenario.database().prepare("SELECT count(*) AS n FROM runs").get()).toEqual({ n: keys.length });
 });
