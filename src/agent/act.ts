@@ -21,12 +21,17 @@ export async function act(agent: Agent, calls: PendingCall[]): Promise<void> {
     await agent.log.committed();
     if (group.some((call) => needsStartRow(agent, call))) failpoint("call.started");
     await agent.log.confirmOwned();
+    const before = await agent.ensureWorkspace?.();
     const settled = await Promise.allSettled(group.map((call) => timedAnswer(agent, call)));
     failpoint("call.finished");
+    // Looked again before the snapshot: what a call deleted with the folder itself must not become the run's change.
+    await agent.log.confirmOwned();
+    const after = await agent.ensureWorkspace?.();
+    const news = [before, after].filter(Boolean).join("\n");
     // One snapshot a step, in the commit of its last result: so the log and the workspace's record cannot disagree.
     const isLast = group === groups.at(-1);
     const tree = isLast && mayChange ? await snapshotAfter(agent) : null;
-    recordResults(agent, { group, settled, tree });
+    recordResults(agent, { group, settled, tree, news });
   }
 }
 
@@ -47,7 +52,12 @@ export async function endStarted(agent: Agent): Promise<void> {
         ms: 0,
       };
     });
-    recordResults(agent, { group: [call], settled: [{ status: "fulfilled", value: answered }], tree: null });
+    recordResults(agent, {
+      group: [call],
+      settled: [{ status: "fulfilled", value: answered }],
+      tree: null,
+      news: "",
+    });
   }
 }
 
@@ -108,22 +118,31 @@ interface Results {
   settled: PromiseSettledResult<Answer & { ms: number }>[];
   /** The workspace after the last of them. */
   tree: string | null;
+  /** What the model must know beside them; in the last result, or empty. */
+  news: string;
 }
 
-function recordResults(agent: Agent, { group, settled, tree: after }: Results): void {
+function recordResults(agent: Agent, { group, settled, tree: after, news }: Results): void {
   for (const [index, call] of group.entries()) {
     const result = settled[index];
-    const tree = index === group.length - 1 ? after : null;
+    const isLast = index === group.length - 1;
+    const tree = isLast ? after : null;
+    const withNews = (content: string) => (isLast && news !== "" ? `${content}\n[${news}]` : content);
     if (result?.status === "rejected") {
       if (!(result.reason instanceof TerminatingError)) throw result.reason;
       const { message } = result.reason;
-      const ended = { content: message, isError: true, note: "ended the run", state: "done" as const };
+      const ended = {
+        content: withNews(message),
+        isError: true,
+        note: "ended the run",
+        state: "done" as const,
+      };
       agent.log.appendResult(call, { ...ended, tree, endsRun: true });
     } else if (result) {
       const { output, state, ms } = result.value;
       const note = output.note ?? null;
       agent.log.appendResult(call, {
-        content: output.content,
+        content: withNews(output.content),
         isError: output.isError ?? false,
         note,
         state,

@@ -124,6 +124,7 @@ async function createAgent({ work, spec, binding, workspace, log, tools, watch }
     signal,
     isStopping: resources.isStopping,
     snapshot: watch.snapshot,
+    ensureWorkspace: watch.ensure,
     describeInterruption: watch.describeInterruption,
     contextOf: ({ step, ordinal }) => ({
       runId: row.id,

@@ -1,8 +1,10 @@
+import { existsSync } from "node:fs";
 import { nextAction } from "../agent/next-action.ts";
 import type { RunLog } from "../agent/run-log.ts";
 import { runPaths } from "../paths.ts";
 import type { TaskSpec } from "../producer/task.ts";
 import { type Change, listChanges } from "../workspace/diff.ts";
+import { prepareWorkspace } from "../workspace/prepare.ts";
 import { restoreTree } from "../workspace/restore.ts";
 import { snapshot } from "../workspace/snapshot.ts";
 import type { Workspace } from "../workspace/workspace.ts";
@@ -15,6 +17,8 @@ const maxNamedPaths = 50;
 export interface WorkspaceWatch {
   /** The tree of the workspace as it is; null where no snapshot can be taken, which is recorded once. */
   snapshot(): Promise<string | null>;
+  /** Makes a workspace that is gone anew; gives what the model must be told of it, once. */
+  ensure(): Promise<string | null>;
   /** What changed since the last snapshot while a call was interrupted, kept or taken back as the task says. */
   describeInterruption(): Promise<string | null>;
   /** For an owner that goes on: tells the model what changed in the workspace while nobody worked on the run. */
@@ -32,6 +36,8 @@ export function watchWorkspace(options: {
   const run = runPaths(resources.paths, row.id);
   const at = { path: workspace.path, run, signal: controller.signal };
   let isSkipSaid = false;
+  // Said with the first result where the log has no place for a note.
+  let untold: string | null = null;
 
   async function take(): Promise<string | null> {
     if (workspace.baseTree === null) return null;
@@ -56,6 +62,19 @@ export function watchWorkspace(options: {
   return {
     snapshot: take,
 
+    async ensure() {
+      if (!existsSync(workspace.path)) {
+        const { repo, ref, dir } = spec;
+        const request = { paths: resources.paths, run, repo, ref, dir, lastTree: log.tree() };
+        const { rebuilt = null } = await prepareWorkspace(request, controller.signal);
+        await resources.store.addEvent(claim, { kind: "workspace_rebuilt", data: { path: workspace.path } });
+        untold = rebuilt;
+      }
+      const told = untold;
+      untold = null;
+      return told;
+    },
+
     async describeInterruption() {
       const { last, changes } = await findChanges();
       if (last === null) return null;
@@ -79,6 +98,7 @@ export function watchWorkspace(options: {
       if (workspace.rebuilt !== undefined) {
         await resources.store.addEvent(claim, { kind: "workspace_rebuilt", data: { path: workspace.path } });
         if (canTell) log.appendNote(workspace.rebuilt);
+        else untold = workspace.rebuilt;
         return;
       }
       const hasResults = entries.some((entry) => entry.kind === "result" && entry.step === steps);

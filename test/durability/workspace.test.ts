@@ -89,6 +89,76 @@ describe("snapshots", () => {
   });
 });
 
+describe("a workspace that is deleted while its run works", () => {
+  test("is made anew before anything of it is recorded: the model is told and the change holds no deletion", async () => {
+    const scenario = await createScenario((key, done, run) => {
+      if (done === 0) return { toolCalls: [run(1, "echo lost > lost.txt; sleep 2")] };
+      return story(key, done, run);
+    });
+    await scenario.enqueue(["k"]);
+    const worker = scenario.worker();
+    await waitUntil(() => scenario.effects().length === 1, { timeoutMs: 20_000, what: "the command runs" });
+    rmSync(await workspaceOf(scenario, "k"), { recursive: true });
+    expect((await worker.ended()).code).toBe(0);
+    const [run] = await scenario.json("show", "k");
+    expect(run).toMatchObject({ status: "succeeded", changedFiles: ["a.txt", "file-2.txt", "file-3.txt"] });
+    expect(bodyOfLastRequest(scenario)).toContain("has been made anew");
+    const patch = await runPawl(["diff", "k"], { cwd: scenario.folder, env: scenario.env });
+    expect(patch.stdout).not.toContain("deleted file");
+    expectSoundLogs(scenario.database());
+  });
+
+  test("by the agent itself is made anew too, also in its last step", async () => {
+    const scenario = await createScenario((_key, done, run) =>
+      done === 0 ? { toolCalls: [run(1, 'rm -rf "$PWD"')] } : { content: "all done" },
+    );
+    await scenario.enqueue(["k"]);
+    await scenario.worker().ended();
+    expect((await scenario.json("show", "k"))[0]).toMatchObject({ status: "succeeded", changedFiles: [] });
+    expect(visible(await workspaceOf(scenario, "k"))).toEqual(["a.txt"]);
+  });
+
+  test("in a folder of the user's ends the run as workspace_error, and nothing is put in its place", async () => {
+    const scenario = await createScenario((_key, done, run) =>
+      done === 0 ? { toolCalls: [run(1, 'rm -rf "$PWD"')] } : { content: "all done" },
+    );
+    await scenario.json("enqueue", "Do the work of KEY=k.", "--dir", scenario.repo, "--key", "k");
+    await scenario.worker().ended();
+    expect((await scenario.json("show", "k"))[0]).toMatchObject({
+      status: "failed",
+      reason: "workspace_error",
+    });
+    expect(existsSync(scenario.repo)).toBe(false);
+  });
+
+  test("is told of after a kill too, with the result of the command that was under way", async () => {
+    const scenario = await createScenario((key, done, run) => {
+      if (done === 0) return { toolCalls: [run(1, "echo lost > lost.txt; sleep 2")] };
+      return story(key, done, run);
+    });
+    await scenario.enqueue(["k"]);
+    const doomed = scenario.worker();
+    await waitUntil(() => scenario.effects().length === 1, { timeoutMs: 20_000, what: "the command runs" });
+    doomed.child.kill("SIGKILL");
+    await doomed.ended();
+    await waitUntil(() => processesOf(path.join(scenario.folder, "data")).length === 0, {
+      timeoutMs: 20_000,
+      what: "the command ends",
+    });
+    rmSync(await workspaceOf(scenario, "k"), { recursive: true });
+    await scenario.worker().ended();
+    const result = scenario
+      .database()
+      .prepare("SELECT body FROM messages WHERE kind = 'result' ORDER BY seq")
+      .get() as { body: string };
+    expect(result.body).toContain("has been made anew");
+    expect((await scenario.json("show", "k"))[0]).toMatchObject({
+      status: "succeeded",
+      changedFiles: ["a.txt", "file-2.txt", "file-3.txt"],
+    });
+  });
+});
+
 describe("at resume", () => {
   test("an undisturbed workspace is gone on with, without a word", async () => {
     const scenario = await createScenario(story);
