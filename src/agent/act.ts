@@ -13,9 +13,7 @@ import { unknownOutcome } from "./unknown-outcome.ts";
  * the run, the log says so and the calls behind it are not run.
  */
 export async function act(agent: Agent, calls: PendingCall[]): Promise<void> {
-  const groups = groupCalls(agent, calls);
-  const mayChange = calls.some((call) => classOf(agent, call) !== "pure");
-  for (const group of groups) {
+  for (const group of groupCalls(agent, calls)) {
     if (agent.signal.aborted || agent.isStopping() || agent.log.state.ending !== null) return;
     for (const call of group) if (needsStartRow(agent, call)) agent.log.startCall(call);
     await agent.log.committed();
@@ -23,10 +21,7 @@ export async function act(agent: Agent, calls: PendingCall[]): Promise<void> {
     if (group.some((call) => needsStartRow(agent, call))) failpoint("call.started");
     const settled = await Promise.allSettled(group.map((call) => timedAnswer(agent, call)));
     failpoint("call.finished");
-    // One snapshot a step, in the commit of its last result: so the log and the workspace's record cannot disagree.
-    const isLast = group === groups.at(-1);
-    const tree = isLast && mayChange ? ((await agent.snapshot?.()) ?? null) : null;
-    recordResults(agent, { group, settled, tree });
+    recordResults(agent, { group, settled, tree: await treeAfter(agent, group) });
   }
 }
 
@@ -41,8 +36,18 @@ export async function endStarted(agent: Agent): Promise<void> {
         ms: 0,
       };
     });
-    recordResults(agent, { group: [call], settled: [{ status: "fulfilled", value: answered }], tree: null });
+    const tree = await treeAfter(agent, [call]);
+    recordResults(agent, { group: [call], settled: [{ status: "fulfilled", value: answered }], tree });
   }
+}
+
+/**
+ * The workspace once these calls have run, for the commit of their last result: so log and snapshots agree wherever the
+ * log is cut. Reading costs nothing.
+ */
+async function treeAfter(agent: Agent, group: PendingCall[]): Promise<string | null> {
+  if (group.every((call) => classOf(agent, call) === "pure")) return null;
+  return (await agent.snapshot?.()) ?? null;
 }
 
 function groupCalls(agent: Agent, calls: PendingCall[]): PendingCall[][] {

@@ -1,3 +1,4 @@
+import { execFileSync } from "node:child_process";
 import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { describe, expect, test } from "vitest";
@@ -89,7 +90,119 @@ describe("snapshots", () => {
   });
 });
 
+/** Kills everything that runs for the scenario: workers, supervisors, commands. */
+function killAll(scenario: Scenario): void {
+  for (const pid of processesOf(path.join(scenario.folder, "data"))) process.kill(pid, "SIGKILL");
+}
+
+const kindsOfEvents = (scenario: Scenario) =>
+  (scenario.database().prepare("SELECT kind FROM events ORDER BY id").all() as { kind: string }[]).map(
+    ({ kind }) => kind,
+  );
+
 describe("at resume", () => {
+  test("a step that was cut between two results is no change by others", async () => {
+    const scenario = await createScenario((key, done, run) =>
+      done === 0
+        ? { toolCalls: [run(1, "echo 1 > file-1.txt"), { name: "read_file", arguments: { path: "a.txt" } }] }
+        : { content: `done ${key}` },
+    );
+    await scenario.enqueue(["k"]);
+    await scenario.worker({ env: { PAWL_FAILPOINT: "call.finished:2" } }).ended();
+    await scenario.worker({ env: { PAWL_FAILPOINT: "plan.committed:1" } }).ended();
+    await scenario.worker().ended();
+    expect((await scenario.json("show", "k"))[0]).toMatchObject({ status: "succeeded", steps: 2 });
+    expect(kindsOfEvents(scenario)).not.toContain("workspace_changed");
+    expect(bodyOfLastRequest(scenario)).not.toContain("others changed");
+  });
+
+  test("files that others changed while a call was open are named with its result", async () => {
+    const scenario = await createScenario((key, done, run) => {
+      if (done > 0) return { content: `done ${key}` };
+      const isRead = scenario.server.requests.at(-1)?.messages.some(({ role }) => role === "tool");
+      return { toolCalls: [isRead ? run(1) : { name: "read_file", arguments: { path: "a.txt" } }] };
+    });
+    await scenario.enqueue(["k"]);
+    await scenario.worker({ env: { PAWL_FAILPOINT: "call.finished:1" } }).ended();
+    writeFileSync(path.join(await workspaceOf(scenario, "k"), "stranger.txt"), "x");
+    await scenario.worker({ env: { PAWL_FAILPOINT: "plan.committed:2" } }).ended();
+    await scenario.worker().ended();
+    const told = scenario.server.requests
+      .at(-1)
+      ?.messages.filter(({ content }) => JSON.stringify(content)?.includes("A stranger.txt"));
+    expect(told?.map(({ role }) => role)).toEqual(["tool"]);
+    expect(kindsOfEvents(scenario).filter((kind) => kind === "workspace_changed")).toHaveLength(1);
+    expectSoundLogs(scenario.database());
+  });
+
+  test("what was told once is not told again", async () => {
+    const scenario = await createScenario((key, done, run) => {
+      if (done > 1) return { content: `done ${key}` };
+      const looks = scenario.server.requests.at(-1)?.messages.filter(({ role }) => role === "tool").length;
+      return {
+        toolCalls: [looks === 1 ? { name: "read_file", arguments: { path: "a.txt" } } : run(done + 1)],
+      };
+    });
+    await scenario.enqueue(["k"]);
+    await scenario.worker({ env: { PAWL_FAILPOINT: "plan.committed:2" } }).ended();
+    writeFileSync(path.join(await workspaceOf(scenario, "k"), "stranger.txt"), "x");
+    await scenario.worker({ env: { PAWL_FAILPOINT: "plan.committed:2" } }).ended();
+    await scenario.worker().ended();
+    expect(kindsOfEvents(scenario).filter((kind) => kind === "workspace_changed")).toHaveLength(1);
+  });
+
+  test("rolling back leaves the work of the calls before in the same step", async () => {
+    const scenario = await createScenario((key, done, run) =>
+      done === 0
+        ? { toolCalls: [run(1, "echo 1 > first.txt"), run(2, "echo half > half.txt; sleep 60")] }
+        : { content: `done ${key}` },
+    );
+    await scenario.enqueue(["k"], ["--on-interrupt", "rollback"]);
+    const doomed = scenario.worker();
+    const workspace = async () => workspaceOf(scenario, "k");
+    await waitUntil(
+      async () => scenario.effects().length === 2 && existsSync(path.join(await workspace(), "half.txt")),
+      { timeoutMs: 20_000, what: "the second command has begun" },
+    );
+    doomed.child.kill("SIGKILL");
+    await doomed.ended();
+    killAll(scenario);
+    await scenario.worker().ended();
+    expect(visible(await workspace())).toEqual(["a.txt", "first.txt"]);
+    const event = scenario
+      .database()
+      .prepare("SELECT data FROM events WHERE kind = 'workspace_rolled_back'")
+      .get() as { data: string };
+    const { saved, files } = JSON.parse(event.data);
+    expect(files).toEqual(["half.txt"]);
+    const [run] = await scenario.json("show", "k");
+    const store = path.join(scenario.folder, "data/runs", String(run?.id), "git");
+    const kept = execFileSync("git", ["--git-dir", store, "cat-file", "blob", `${saved}:half.txt`]);
+    expect(kept.toString()).toBe("half\n");
+  });
+
+  test("where an ignored file stands in the way of a rollback, the run goes on and the model is told", async () => {
+    const scenario = await createScenario((key, done, run) => {
+      if (done === 0) return { toolCalls: [run(1, "echo file > thing")] };
+      if (done > 1) return { content: `done ${key}` };
+      const script = "rm thing; echo /thing/ > .gitignore; mkdir thing; echo precious > thing/x; sleep 60";
+      return { toolCalls: [run(2, script)] };
+    });
+    await scenario.enqueue(["k"], ["--on-interrupt", "rollback"]);
+    const doomed = scenario.worker();
+    const precious = async () => path.join(await workspaceOf(scenario, "k"), "thing/x");
+    await waitUntil(async () => scenario.effects().length === 2 && existsSync(await precious()), {
+      timeoutMs: 20_000,
+      what: "the second command has begun",
+    });
+    doomed.child.kill("SIGKILL");
+    await doomed.ended();
+    killAll(scenario);
+    await scenario.worker().ended();
+    expect((await scenario.json("show", "k"))[0]).toMatchObject({ status: "succeeded" });
+    expect(readFileSync(await precious(), "utf8")).toBe("precious\n");
+    expect(bodyOfLastRequest(scenario)).toMatch(/could not be put back.*thing\/x.*Changed in the workspace/s);
+  });
   test("an undisturbed workspace is gone on with, without a word", async () => {
     const scenario = await createScenario(story);
     await scenario.enqueue(["k"]);
@@ -155,7 +268,7 @@ describe("at resume", () => {
       doomed.child.kill("SIGKILL");
       await doomed.ended();
       // Its supervisor dies too, so nobody knows how it ended.
-      for (const pid of processesOf(path.join(scenario.folder, "data"))) process.kill(pid, "SIGKILL");
+      killAll(scenario);
       await scenario.worker().ended();
       expect((await scenario.json("show", "k"))[0]).toMatchObject({ status: "succeeded" });
       expect(visible(await workspace())).toEqual(files.toSorted());
