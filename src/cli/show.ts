@@ -56,6 +56,7 @@ function describe(run: RunReport, prompt: string, events: EventRow[]): string[] 
     ["task", prompt],
     ["result", run.result],
     ["error", run.error],
+    ["notes", run.notes.join("\n")],
     ["what happened", events.map(describeEvent).join("\n")],
   ];
   return [

@@ -25,6 +25,8 @@ export interface RunReport {
   environment: string;
   workspace: { path: string | null; branch: string | null; base: string | null; head: string | null };
   changedFiles: string[] | null;
+  /** What a person should know of what it left behind. */
+  notes: string[];
   usage: { promptTokens: number; completionTokens: number; cachedTokens: number; costUsd: number | null };
   waiting: { kind: string; wakeAt: string | null; note: string | null } | null;
   result: string | null;
@@ -66,6 +68,7 @@ export function reportRun(run: RunView, paths: DataPaths, phase: Phase | null): 
     environment: spec.fixed?.environment ?? "local",
     workspace: { path: spec.dir ?? clone, branch: run.branch, base: run.baseCommit, head: run.headCommit },
     changedFiles: outcome.changedFiles,
+    notes: outcome.notes ?? [],
     usage: {
       promptTokens: run.promptTokens,
       completionTokens: run.completionTokens,
