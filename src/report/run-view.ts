@@ -25,8 +25,6 @@ export interface RunReport {
   environment: string;
   workspace: { path: string | null; branch: string | null; base: string | null; head: string | null };
   changedFiles: string[] | null;
-  /** What a person should know of what it left behind. */
-  notes: string[];
   usage: { promptTokens: number; completionTokens: number; cachedTokens: number; costUsd: number | null };
   waiting: { kind: string; wakeAt: string | null; note: string | null } | null;
   result: string | null;
@@ -41,6 +39,11 @@ interface RecordedOutcome {
   error: string | null;
   changedFiles: string[] | null;
   notes?: string[];
+}
+
+/** What a person should know of what a run left behind; empty for one that has not ended. */
+export function notesOf(run: RunView): string[] {
+  return (JSON.parse(run.outcome ?? "{}") as Partial<RecordedOutcome>).notes ?? [];
 }
 
 /** Builds the report of a run from its row; `phaseOf` gives the phase. */
@@ -68,7 +71,6 @@ export function reportRun(run: RunView, paths: DataPaths, phase: Phase | null): 
     environment: spec.fixed?.environment ?? "local",
     workspace: { path: spec.dir ?? clone, branch: run.branch, base: run.baseCommit, head: run.headCommit },
     changedFiles: outcome.changedFiles,
-    notes: outcome.notes ?? [],
     usage: {
       promptTokens: run.promptTokens,
       completionTokens: run.completionTokens,
