@@ -3,6 +3,7 @@ import os from "node:os";
 import path from "node:path";
 import { measureBytes } from "./bytes.ts";
 import { measureHistory } from "./history.ts";
+import { measureSnapshot } from "./snapshot.ts";
 import { measureThroughput } from "./throughput.ts";
 
 // Every figure is a ratio of two things measured in this run, so that it means the same on any machine.
@@ -21,6 +22,7 @@ try {
     ...(await measureThroughput(folder)),
     ...(await measureHistory(folder)),
     ...(await measureBytes(folder)),
+    ...(await measureSnapshot(folder)),
   ];
   for (const { name, ratio, bound, detail } of figures) {
     const isGood = "atLeast" in bound ? ratio >= bound.atLeast : ratio <= bound.atMost;

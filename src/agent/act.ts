@@ -13,32 +13,20 @@ import { unknownOutcome } from "./unknown-outcome.ts";
  * the run, the log says so and the calls behind it are not run.
  */
 export async function act(agent: Agent, calls: PendingCall[]): Promise<void> {
-  const groups = groupCalls(agent, calls);
-  const mayChange = calls.some((call) => classOf(agent, call) !== "pure");
-  for (const group of groups) {
+  for (const group of groupCalls(agent, calls)) {
     if (agent.signal.aborted || agent.isStopping() || agent.log.state.ending !== null) return;
     for (const call of group) if (needsStartRow(agent, call)) agent.log.startCall(call);
     await agent.log.committed();
     if (group.some((call) => needsStartRow(agent, call))) failpoint("call.started");
     await agent.log.confirmOwned();
-    const before = await agent.ensureWorkspace?.();
+    await agent.ensureWorkspace?.();
     const settled = await Promise.allSettled(group.map((call) => timedAnswer(agent, call)));
     failpoint("call.finished");
     // Looked again before the snapshot: what a call deleted with the folder itself must not become the run's change.
     await agent.log.confirmOwned();
-    const after = await agent.ensureWorkspace?.();
-    const news = [before, after].filter(Boolean).join("\n");
-    // One snapshot a step, in the commit of its last result: so the log and the workspace's record cannot disagree.
-    const isLast = group === groups.at(-1);
-    const tree = isLast && mayChange ? await snapshotAfter(agent) : null;
-    recordResults(agent, { group, settled, tree, news });
+    await agent.ensureWorkspace?.();
+    recordResults(agent, { group, settled, tree: await treeAfter(agent, group) });
   }
-}
-
-async function snapshotAfter(agent: Agent): Promise<string | null> {
-  // Two owners must not take one at the same time.
-  await agent.log.confirmOwned();
-  return (await agent.snapshot?.()) ?? null;
 }
 
 /** Before a run ends early: commands that an earlier owner left running are ended, and their calls answered. */
@@ -52,13 +40,20 @@ export async function endStarted(agent: Agent): Promise<void> {
         ms: 0,
       };
     });
-    recordResults(agent, {
-      group: [call],
-      settled: [{ status: "fulfilled", value: answered }],
-      tree: null,
-      news: "",
-    });
+    const tree = await treeAfter(agent, [call]);
+    recordResults(agent, { group: [call], settled: [{ status: "fulfilled", value: answered }], tree });
   }
+}
+
+/**
+ * The workspace once these calls have run, for the commit of their last result: so log and snapshots agree wherever the
+ * log is cut. Reading costs nothing.
+ */
+async function treeAfter(agent: Agent, group: PendingCall[]): Promise<string | null> {
+  if (group.every((call) => classOf(agent, call) === "pure")) return null;
+  // Two owners must not take one at the same time.
+  await agent.log.confirmOwned();
+  return (await agent.snapshot?.()) ?? null;
 }
 
 function groupCalls(agent: Agent, calls: PendingCall[]): PendingCall[][] {
@@ -118,21 +113,18 @@ interface Results {
   settled: PromiseSettledResult<Answer & { ms: number }>[];
   /** The workspace after the last of them. */
   tree: string | null;
-  /** What the model must know beside them; in the last result, or empty. */
-  news: string;
 }
 
-function recordResults(agent: Agent, { group, settled, tree: after, news }: Results): void {
+function recordResults(agent: Agent, { group, settled, tree: after }: Results): void {
   for (const [index, call] of group.entries()) {
     const result = settled[index];
     const isLast = index === group.length - 1;
     const tree = isLast ? after : null;
-    const withNews = (content: string) => (isLast && news !== "" ? `${content}\n[${news}]` : content);
     if (result?.status === "rejected") {
       if (!(result.reason instanceof TerminatingError)) throw result.reason;
       const { message } = result.reason;
       const ended = {
-        content: withNews(message),
+        content: message,
         isError: true,
         note: "ended the run",
         state: "done" as const,
@@ -142,7 +134,7 @@ function recordResults(agent: Agent, { group, settled, tree: after, news }: Resu
       const { output, state, ms } = result.value;
       const note = output.note ?? null;
       agent.log.appendResult(call, {
-        content: withNews(output.content),
+        content: output.content,
         isError: output.isError ?? false,
         note,
         state,

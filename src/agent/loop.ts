@@ -28,10 +28,10 @@ export interface Agent {
   /** Records the workspace as it is; null where that cannot be. */
   snapshot?(): Promise<string | null>;
   /**
-   * Before calls are answered: makes a workspace that is gone anew from the last snapshot. Gives what the model must be
-   * told of that, once; null where the workspace is as it was left. Throws WorkspaceError where it cannot be made.
+   * Makes a workspace that is gone anew from the last snapshot and tells the model with the next result. Throws
+   * WorkspaceError where it cannot be made.
    */
-  ensureWorkspace?(): Promise<string | null>;
+  ensureWorkspace?(): Promise<void>;
   /** What a call of unknown outcome did to the workspace, after the task's policy was followed; null where nobody knows. */
   describeInterruption?(): Promise<string | null>;
   contextOf(call: { step: number; ordinal: number }): ToolContext;

@@ -1,4 +1,5 @@
 import type { Claim } from "../db/claim.ts";
+import type { NewMessage } from "../db/log.ts";
 import type { CallState, MessageKind } from "../db/schema.ts";
 import type { Store } from "../db/store.ts";
 import type { LogTail } from "../db/tail.ts";
@@ -27,6 +28,12 @@ export interface Asked {
   pauseAt: number | null;
 }
 
+/** What the model must be told, and the workspace that it speaks of. */
+interface Notice {
+  text: string;
+  tree: string | null;
+}
+
 /**
  * A run's log as its owner sees it: the folded state, and the verbs that append to both the state and the database.
  * The verbs return at once; what they wrote is on disk when `committed()` resolves. Law 3 in one sentence: whoever is
@@ -50,6 +57,7 @@ export function openRunLog({ store, claim, protocol, activeMs, redact = (text) =
   let outstanding: Promise<unknown>[] = [];
   let measured: Measurement | null = null;
   let tree: string | null = null;
+  let notice: Notice | null = null;
   let asked: Asked = { cancelAt: null, pauseAt: null };
 
   function write<T>(verb: Promise<T>): Promise<T> {
@@ -65,11 +73,18 @@ export function openRunLog({ store, claim, protocol, activeMs, redact = (text) =
     return { seq: state.seq + 1, step, kind, body: text, tokens };
   }
 
-  function apply(message: ReturnType<typeof next>, ordinal: number | null = null): void {
+  function apply(message: NewMessage, ordinal: number | null = null): void {
     applyMessage(state, { ...message, ordinal, epoch: claim.epoch }, protocol);
   }
 
-  function append(message: ReturnType<typeof next>): void {
+  /** A tree to record with the next message, where it is not the one recorded last. */
+  function news(found: string | null): string | undefined {
+    if (found === null || found === tree) return undefined;
+    tree = found;
+    return found;
+  }
+
+  function append(message: NewMessage): void {
     write(store.appendMessage(claim, message, activeMs()));
     apply(message);
   }
@@ -153,19 +168,15 @@ export function openRunLog({ store, claim, protocol, activeMs, redact = (text) =
         tree?: string | null;
       },
     ): void {
-      const body = protocol.renderResult({
-        wireId: call.wireId,
-        content: result.content,
-        isError: result.isError,
-      });
+      const content = notice === null ? result.content : `${notice.text}\n\n${result.content}`;
+      const body = protocol.renderResult({ wireId: call.wireId, content, isError: result.isError });
       const ending = result.endsRun ? { ends_run: result.content } : {};
-      const news = result.tree && result.tree !== tree ? result.tree : undefined;
-      tree = news ?? tree;
       const message = {
         ...next("result", call.step, { ...body, ...ending }),
         ordinal: call.ordinal,
-        tree: news,
+        tree: news(result.tree ?? notice?.tree ?? null),
       };
+      notice = null;
       write(
         store
           .appendResult(claim, message, { state: result.state, note: result.note, activeMs: activeMs() })
@@ -174,9 +185,14 @@ export function openRunLog({ store, claim, protocol, activeMs, redact = (text) =
       apply(message, call.ordinal);
     },
 
-    /** Tells the model something outside of a call. */
-    appendNote(text: string): void {
-      append(next("note", state.steps, protocol.renderNote(text)));
+    /** Tells the model something outside of a call; `found` is the workspace that it speaks of. */
+    appendNote(text: string, found: string | null = null): void {
+      append({ ...next("note", state.steps, protocol.renderNote(text)), tree: news(found) });
+    },
+
+    /** Tells it with the next result: between a call and its result no note may stand. */
+    addNotice(text: string, found: string | null): void {
+      notice = { text: notice === null ? text : `${notice.text}\n\n${text}`, tree: found };
     },
 
     /** What stands for the messages up to `throughSeq`; `settled` is the request that wrote it, if one did. */

@@ -3,11 +3,11 @@ import type { Store } from "../db/store.ts";
 import { isTerminal } from "../outcome.ts";
 import { type DataPaths, runPaths } from "../paths.ts";
 import { printable } from "../report/text.ts";
-import { diffTrees } from "../workspace/diff.ts";
+import { type Change, diffTrees } from "../workspace/diff.ts";
 import { withStore } from "./look.ts";
 import { note, paint, printJson, type Style } from "./output.ts";
 import { patchOf } from "./patch.ts";
-import { readStep, treeAfter } from "./step.ts";
+import { asConfigError, readStep, treeAfter } from "./step.ts";
 
 /** `pawl diff RUN`: the change from base to end, or of one step, as a patch; byte for byte where nobody looks at it. */
 export async function diff(reference: string, options: { step?: string; json?: boolean }): Promise<void> {
@@ -16,13 +16,21 @@ export async function diff(reference: string, options: { step?: string; json?: b
     const step = options.step === undefined ? undefined : readStep(options.step, 1);
     // Before its first snapshot a run that goes on has nothing to show, which patchOf says.
     const isGoing = step === undefined && !isTerminal(run.status) && run.tree !== null;
-    const patch =
+    const found =
       step === undefined && !isGoing
-        ? await patchOf(run, paths)
+        ? { patch: await patchOf(run, paths) }
         : await snapshotDiff({ store, run, paths }, { from: (step ?? 1) - 1, to: step ?? null });
     const { id, baseCommit: base, headCommit: head } = run;
+    const { patch } = found;
     if (options.json)
-      printJson({ id, base, head, ...(step !== undefined && { step }), patch: patch.toString("utf8") });
+      printJson({
+        id,
+        base,
+        head,
+        ...(step !== undefined && { step }),
+        ...found,
+        patch: patch.toString("utf8"),
+      });
     else if (process.stdout.isTTY) process.stdout.write(coloured(patch.toString("utf8")));
     else process.stdout.write(patch);
     const what = step === undefined ? `run ${run.id}` : `step ${step} of run ${run.id}`;
@@ -34,11 +42,11 @@ export async function diff(reference: string, options: { step?: string; json?: b
 async function snapshotDiff(
   { store, run, paths }: { store: Store; run: RunView; paths: DataPaths },
   { from, to }: { from: number; to: number | null },
-): Promise<Buffer> {
+): Promise<{ files: Change[]; patch: Buffer }> {
   const before = await treeAfter(store, run, from);
   const after = to === null ? (run.tree ?? before) : await treeAfter(store, run, to);
   const trees = { run: runPaths(paths, run.id), from: before, to: after };
-  return (await diffTrees(trees)).patch;
+  return asConfigError(diffTrees(trees));
 }
 
 const styles: [start: RegExp, style: Style][] = [

@@ -9,7 +9,7 @@ import { restoreTree, revertTree } from "../workspace/restore.ts";
 import { snapshot } from "../workspace/snapshot.ts";
 import { withStore } from "./look.ts";
 import { print, printJson } from "./output.ts";
-import { readStep, treeAfter } from "./step.ts";
+import { asConfigError, readStep, treeAfter } from "./step.ts";
 
 interface Options {
   step: string;
@@ -25,10 +25,9 @@ export async function restore(reference: string, options: Options): Promise<void
     const tree = await treeAfter(store, run, step);
     const files = runPaths(paths, run.id);
     const input = { store, run, files, tree, step };
-    const restored = await (options.to === undefined
-      ? undo(input)
-      : copyTo(files, tree, path.resolve(options.to))
-    ).catch(asConfigError);
+    const to = options.to === undefined ? null : path.resolve(options.to);
+    const isInPlace = to === null || to === storedSpec(run).dir;
+    const restored = await asConfigError(isInPlace ? undo(input) : copyTo(files, tree, to));
     if (options.json) return printJson({ id: run.id, step, tree, ...restored });
     print(`${restored.target} is as it was after step ${step} of run ${run.id}`);
     if (restored.saved !== null) print(`what it was before is kept as snapshot ${restored.saved}`);
@@ -61,6 +60,10 @@ async function undo(input: {
     );
   if (!isTerminal(run.status))
     throw new ConfigError(`expected a run that has ended, got one that is ${run.status}: cancel it first`);
+  const others = await store.loadRuns({ status: "running" });
+  const busy = others.find((other) => storedSpec(other).dir === dir);
+  if (busy)
+    throw new ConfigError(`expected ${dir} to be free, but run ${busy.id} works in it: cancel it first`);
   const now = await snapshot({ path: dir, run: files });
   if ("skipped" in now)
     throw new WorkspaceError(
@@ -71,8 +74,4 @@ async function undo(input: {
   const { saved } = await restoreTree({ run: files, tree: wanted, target: dir, isWorkspace: true });
   await store.addPersonalEvent(run.id, { kind: "restored", data: { step, saved } });
   return { target: dir, saved };
-}
-
-function asConfigError(error: unknown): never {
-  throw error instanceof WorkspaceError ? new ConfigError(error.message) : error;
 }

@@ -1,5 +1,5 @@
 import type { EventRow } from "../db/read.ts";
-import { phaseOf, type RunReport, reportRun } from "../report/run-view.ts";
+import { notesOf, phaseOf, type RunReport, reportRun } from "../report/run-view.ts";
 import { duration, flat, printable } from "../report/text.ts";
 import { withStore } from "./look.ts";
 import { paint, print, printJson } from "./output.ts";
@@ -10,12 +10,16 @@ export async function show(reference: string, options: { json?: boolean }): Prom
     const row = await store.findRun(reference);
     const run = reportRun(row, paths, await phaseOf(store, row));
     if (options.json) return printJson(run);
-    for (const line of describe(run, JSON.parse(row.spec).prompt, await store.loadEvents({ runId: row.id })))
-      print(line);
+    const events = await store.loadEvents({ runId: row.id });
+    const facts = { prompt: JSON.parse(row.spec).prompt, events, notes: notesOf(row) };
+    for (const line of describe(run, facts)) print(line);
   });
 }
 
-function describe(run: RunReport, prompt: string, events: EventRow[]): string[] {
+function describe(
+  run: RunReport,
+  { prompt, events, notes }: { prompt: string; events: EventRow[]; notes: string[] },
+): string[] {
   const end = run.finishedAt === null ? Date.now() : Date.parse(run.finishedAt);
   const { path, branch, base, head } = run.workspace;
   const facts: [string, string | null][] = [
@@ -56,6 +60,7 @@ function describe(run: RunReport, prompt: string, events: EventRow[]): string[] 
     ["task", prompt],
     ["result", run.result],
     ["error", run.error],
+    ["notes", notes.join("\n")],
     ["what happened", events.map(describeEvent).join("\n")],
   ];
   return [

@@ -41,6 +41,11 @@ interface RecordedOutcome {
   notes?: string[];
 }
 
+/** What a person should know of what a run left behind; empty for one that has not ended. */
+export function notesOf(run: RunView): string[] {
+  return (JSON.parse(run.outcome ?? "{}") as Partial<RecordedOutcome>).notes ?? [];
+}
+
 /** Builds the report of a run from its row; `phaseOf` gives the phase. */
 export function reportRun(run: RunView, paths: DataPaths, phase: Phase | null): RunReport {
   const spec = storedSpec(run);

@@ -19,6 +19,7 @@ import { prepareWorkspace } from "../workspace/prepare.ts";
 import type { Workspace, WorkspaceOrigin } from "../workspace/workspace.ts";
 import { prepareAgent } from "./prepare-agent.ts";
 import { startClock } from "./run-clock.ts";
+import { skippedNotes } from "./skipped-snapshots.ts";
 
 /** The model a run is bound to, and what is known of it. */
 export interface ModelBinding {
@@ -162,7 +163,8 @@ async function finish(work: Work, outcome: Outcome): Promise<void> {
     ? await finishWorkspace({ run, workspace, runId: row.id, key: row.key, title: titleOf(row) })
     : { tree: null, headCommit: null, branch: null, changedFiles: null, notes: [] };
   failpoint("finish.prepared");
-  const { tree, headCommit, branch, changedFiles, notes } = products;
+  const { tree, headCommit, branch, changedFiles } = products;
+  const notes = [...products.notes, ...(await skippedNotes(resources.store, row.id))];
   const error = outcome.error === null ? null : resources.redact(outcome.error);
   await resources.store.finish(claim, {
     ...outcome,

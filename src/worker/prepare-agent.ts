@@ -1,12 +1,13 @@
 import path from "node:path";
 import type { Agent } from "../agent/loop.ts";
 import { openRunLog, type RunLog } from "../agent/run-log.ts";
+import type { RunRow } from "../db/claim.ts";
 import { commandVariables } from "../environment/variables.ts";
 import { ConfigError } from "../errors.ts";
 import { failpoint } from "../failpoint.ts";
 import type { Logger } from "../log.ts";
 import { runPaths } from "../paths.ts";
-import type { TaskSpec } from "../producer/task.ts";
+import { specSchema, type TaskSpec } from "../producer/task.ts";
 import type { Tool } from "../tools/tool.ts";
 import { withoutCredentials } from "../workspace/git.ts";
 import type { Workspace } from "../workspace/workspace.ts";
@@ -41,7 +42,7 @@ export async function prepareAgent(prepared: Prepared): Promise<Agent> {
   const tools = chooseTools(resources.tools, prepared.spec.tools);
   const watch = watchWorkspace({ ...prepared, log });
   const started = { ...prepared, log, tools, watch };
-  if (row.originSeq !== null && log.state.seq === row.originSeq) log.appendNote(forkMessage(prepared));
+  if (row.originSeq !== null && log.state.seq === row.originSeq) log.appendNote(await forkMessage(prepared));
   else if (log.state.task) await watch.compare();
   else await begin(started);
   return createAgent(started);
@@ -80,10 +81,21 @@ async function begin({ work, spec, binding, workspace, log, tools }: Started): P
   failpoint("task.committed");
 }
 
-/** What a fork is told after the copied log: where it is now, and what to do. */
-function forkMessage({ spec, workspace }: Prepared): string {
-  const place = `The work goes on from here, in another copy of the working directory: ${workspace.path}`;
+/** What a fork is told after the copied log: what to do, and that its files are elsewhere now. */
+async function forkMessage({ work, spec, workspace }: Prepared): Promise<string> {
+  const { resources, row } = work;
+  const origin = row.originRunId === null ? undefined : await resources.store.getRun(row.originRunId);
+  const before = origin && (storedDir(origin) ?? runPaths(resources.paths, origin.id).workspace);
+  const place = [
+    `The work goes on from here in another working directory, with a copy of the files: ${workspace.path}`,
+    ...(before === undefined ? [] : [`Do not use ${before} any more: it belongs to other work.`]),
+    "Files that git ignores and the whole outputs of earlier commands are not in the copy.",
+  ].join("\n");
   return spec.followUp === undefined ? place : `${spec.followUp}\n\n${place}`;
+}
+
+function storedDir(run: RunRow): string | null {
+  return specSchema.parse(JSON.parse(run.spec)).dir;
 }
 
 /** The task word for word, then where the agent is. */

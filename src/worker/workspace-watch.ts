@@ -1,6 +1,7 @@
 import { existsSync } from "node:fs";
 import { nextAction } from "../agent/next-action.ts";
 import type { RunLog } from "../agent/run-log.ts";
+import { WorkspaceError } from "../errors.ts";
 import { runPaths } from "../paths.ts";
 import type { TaskSpec } from "../producer/task.ts";
 import { type Change, listChanges } from "../workspace/diff.ts";
@@ -8,18 +9,17 @@ import { prepareWorkspace } from "../workspace/prepare.ts";
 import { restoreTree } from "../workspace/restore.ts";
 import { snapshot } from "../workspace/snapshot.ts";
 import type { Workspace } from "../workspace/workspace.ts";
+import { describeChanges, namedPaths } from "./change-list.ts";
 import type { Work } from "./execute-run.ts";
-
-/** Changed paths named to the model at the most. */
-const maxNamedPaths = 50;
+import { hasSkipped, recordSkipped } from "./skipped-snapshots.ts";
 
 /** Keeps a run's log and its workspace in agreement. */
 export interface WorkspaceWatch {
-  /** The tree of the workspace as it is; null where no snapshot can be taken, which is recorded once. */
+  /** The tree of the workspace as it is; null where no snapshot can be taken, which is recorded once a run. */
   snapshot(): Promise<string | null>;
-  /** Makes a workspace that is gone anew; gives what the model must be told of it, once. */
-  ensure(): Promise<string | null>;
-  /** What changed since the last snapshot while a call was interrupted, kept or taken back as the task says. */
+  /** Makes a workspace that is gone anew from the last snapshot, and tells the model. */
+  ensure(): Promise<void>;
+  /** What an interrupted call changed, kept or taken back as the task says; null where nobody knows. */
   describeInterruption(): Promise<string | null>;
   /** For an owner that goes on: tells the model what changed in the workspace while nobody worked on the run. */
   compare(): Promise<void>;
@@ -33,95 +33,101 @@ export function watchWorkspace(options: {
 }): WorkspaceWatch {
   const { work, spec, workspace, log } = options;
   const { resources, row, claim, controller } = work;
+  const { store } = resources;
   const run = runPaths(resources.paths, row.id);
-  const at = { path: workspace.path, run, signal: controller.signal };
   let isSkipSaid = false;
-  // Said with the first result where the log has no place for a note.
-  let untold: string | null = null;
 
   async function take(): Promise<string | null> {
-    if (workspace.baseTree === null) return null;
-    const taken = await snapshot(at);
+    // Without a signal: a call that has ended is recorded with its tree even where the run is broken off.
+    const taken = workspace.baseTree === null ? firstSkipped : await snapshot({ path: workspace.path, run });
     if ("tree" in taken) return taken.tree;
-    if (!isSkipSaid)
-      await resources.store.addEvent(claim, { kind: "snapshot_skipped", data: { reason: taken.skipped } });
+    if (!isSkipSaid) await recordSkipped(store, claim, taken.skipped);
     isSkipSaid = true;
     return null;
   }
 
-  /** What differs from the last snapshot; empty where nothing does or nobody knows. */
-  async function findChanges(): Promise<{ last: string | null; changes: Change[] }> {
+  /** What differs from the last snapshot; null where nobody knows. */
+  async function findChanges(): Promise<Found | null> {
     const last = log.tree();
     const now = last === null ? null : await take();
-    return {
-      last,
-      changes: last === null || now === null ? [] : await listChanges({ run, from: last, to: now }),
-    };
+    if (last === null || now === null) return null;
+    return { last, now, changes: await listChanges({ run, from: last, to: now }) };
+  }
+
+  async function rollBack({ last, changes }: Found): Promise<string> {
+    const { signal } = controller;
+    const target = workspace.path;
+    const { saved } = await restoreTree({ run, tree: last, target, isWorkspace: true, signal });
+    await store.addEvent(claim, {
+      kind: "workspace_rolled_back",
+      data: { saved, count: changes.length, files: namedPaths(changes) },
+    });
+    return `The workspace was put back to how it was before this call. Taken back:\n${describeChanges(changes)}`;
+  }
+
+  /** Where it may be told: not between a call and its result, and not to a run that has its end. */
+  function tell(text: string, tree: string | null): void {
+    const action = nextAction(log.state, { maxSteps: Number.POSITIVE_INFINITY });
+    if (action.kind === "ask") log.appendNote(text, tree);
+    if (action.kind === "tell") log.appendNote(`${action.text}\n\n${text}`, tree);
+    if (action.kind === "act") log.addNotice(text, tree);
   }
 
   return {
     snapshot: take,
 
     async ensure() {
-      if (!existsSync(workspace.path)) {
-        const { repo, ref, dir } = spec;
-        const request = { paths: resources.paths, run, repo, ref, dir, lastTree: log.tree() };
-        const { rebuilt = null } = await prepareWorkspace(request, controller.signal);
-        await resources.store.addEvent(claim, { kind: "workspace_rebuilt", data: { path: workspace.path } });
-        untold = rebuilt;
-      }
-      const told = untold;
-      untold = null;
-      return told;
+      if (existsSync(workspace.path)) return;
+      const { repo, ref, dir } = spec;
+      const request = { paths: resources.paths, run, repo, ref, dir, lastTree: log.tree() };
+      const { rebuilt } = await prepareWorkspace(request, controller.signal);
+      await store.addEvent(claim, { kind: "workspace_rebuilt", data: { path: workspace.path } });
+      if (rebuilt !== undefined) tell(rebuilt, null);
     },
 
     async describeInterruption() {
-      const { last, changes } = await findChanges();
-      if (last === null) return null;
-      if (changes.length === 0) return "Nothing in the workspace has changed since the step before.";
-      const list = describeChanges(changes);
-      if (spec.onInterrupt !== "rollback") return `Changed in the workspace since the step before:\n${list}`;
-      await restoreTree({
-        run,
-        tree: last,
-        target: workspace.path,
-        isWorkspace: true,
-        signal: controller.signal,
-      });
-      return `The workspace was put back to how it was after the step before. Taken back:\n${list}`;
+      const found = await findChanges();
+      if (found === null) return null;
+      if (found.changes.length === 0)
+        return "Nothing in the workspace has changed since before this call, files that git ignores aside.";
+      const list = `Changed in the workspace since before this call:\n${describeChanges(found.changes)}`;
+      if (spec.onInterrupt !== "rollback") return list;
+      try {
+        return await rollBack(found);
+      } catch (error) {
+        if (!(error instanceof WorkspaceError)) throw error;
+        return `The workspace could not be put back: ${error.message}\n${list}`;
+      }
     },
 
     async compare() {
-      const { pending, entries, steps } = log.state;
-      // Between a call and its result nothing may be said, and a run that has its end is not asked again.
-      const canTell = nextAction(log.state, { maxSteps: Number.POSITIVE_INFINITY }).kind === "ask";
       if (workspace.rebuilt !== undefined) {
-        await resources.store.addEvent(claim, { kind: "workspace_rebuilt", data: { path: workspace.path } });
-        if (canTell) log.appendNote(workspace.rebuilt);
-        else untold = workspace.rebuilt;
-        return;
+        await store.addEvent(claim, { kind: "workspace_rebuilt", data: { path: workspace.path } });
+        return tell(workspace.rebuilt, null);
       }
-      const hasResults = entries.some((entry) => entry.kind === "result" && entry.step === steps);
-      // In the middle of a step the last snapshot is older than the results: a difference says nothing.
-      if (pending.length > 0 && (hasResults || pending.some((call) => call.startedEpoch !== null))) return;
-      const { changes } = await findChanges();
-      if (changes.length === 0) return;
-      const files = changes.slice(0, maxNamedPaths).map((change) => change.path);
-      await resources.store.addEvent(claim, {
+      // What a call left open has changed is told with its answer.
+      if (log.state.pending.some((call) => call.startedEpoch !== null)) return;
+      // A skipped snapshot lacks what the run did itself.
+      if (await hasSkipped(store, row.id)) return;
+      const found = await findChanges();
+      if (found === null || found.changes.length === 0) return;
+      const { changes, now } = found;
+      await store.addEvent(claim, {
         kind: "workspace_changed",
-        data: { count: changes.length, files },
+        data: { count: changes.length, files: namedPaths(changes) },
       });
-      if (canTell) {
-        log.appendNote(
-          `While nobody worked on this task, others changed files in the workspace:\n${describeChanges(changes)}`,
-        );
-      }
+      tell(
+        `While nobody worked on this task, others changed files in the workspace:\n${describeChanges(changes)}`,
+        now,
+      );
     },
   };
 }
 
-function describeChanges(changes: Change[]): string {
-  const named = changes.slice(0, maxNamedPaths).map(({ status, path }) => `${status} ${path}`);
-  const rest = changes.length - named.length;
-  return [...named, ...(rest > 0 ? [`and ${rest} more`] : [])].join("\n");
+interface Found {
+  last: string;
+  now: string;
+  changes: Change[];
 }
+
+const firstSkipped = { skipped: "the first one could not be taken" };

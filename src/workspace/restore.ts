@@ -3,6 +3,7 @@ import { copyFile, mkdir, readdir, rename, rm } from "node:fs/promises";
 import { WorkspaceError } from "../errors.ts";
 import type { RunPaths } from "../paths.ts";
 import { encodeList, GitError, type GitOptions, git, gitList, tryGit } from "./git.ts";
+import { unsettleTimes } from "./index-times.ts";
 import { findObstacle } from "./obstacles.ts";
 import { snapshot } from "./snapshot.ts";
 import { storeOptions } from "./snapshot-store.ts";
@@ -37,6 +38,7 @@ export async function restoreTree(options: RestoreOptions): Promise<{ saved: str
     if (saved !== null) await copyFile(run.index, index);
     await checkOut({ ...options, index, from: saved });
     if (isWorkspace) await rename(index, run.index);
+    if (isWorkspace) await unsettleTimes(run);
     return { saved };
   } catch (error) {
     if (!(error instanceof GitError)) throw error;

@@ -3,6 +3,7 @@ import { appendFile, copyFile, mkdir, readFile, rm, writeFile } from "node:fs/pr
 import path from "node:path";
 import type { RunPaths } from "../paths.ts";
 import { decodePath, encodeList, GitError, type GitOptions, git, gitList, rawPath, tryGit } from "./git.ts";
+import { unsettleTimes } from "./index-times.ts";
 import type { Workspace } from "./workspace.ts";
 
 /**
@@ -102,6 +103,7 @@ async function createStore(options: {
   const { run, mirror, format, signal } = options;
   const store = storePath(run);
   for (const made of [store, run.objects, run.index]) await rm(made, { recursive: true, force: true });
+  await unsettleTimes(run);
   await git(["init", "--quiet", "--bare", "--template=", `--object-format=${format}`, store], {
     config: "none",
     signal,

@@ -3,6 +3,7 @@ import { link, lstat, rename, rm } from "node:fs/promises";
 import path from "node:path";
 import type { RunPaths } from "../paths.ts";
 import { encodeList, failureLine, GitError, type GitOptions, git, gitList, rawPath, tryGit } from "./git.ts";
+import { settleTimes, unsettleTimes } from "./index-times.ts";
 import { storeOptions } from "./snapshot-store.ts";
 
 /** Above these, counting what is new or changed since the last snapshot, none is taken. */
@@ -12,6 +13,8 @@ const maxListBytes = 32 * 1024 * 1024;
 const snapshotTimeoutMs = 120_000;
 const maxNestedRepositories = 200;
 const statBatch = 128;
+/** So many files at once are worth another look at their times. */
+const manyFiles = 100;
 const updateIndex = ["update-index", "--add", "--replace", "-z", "--stdin"];
 
 interface SnapshotOptions {
@@ -40,9 +43,15 @@ export async function snapshot(
   try {
     await link(run.index, index).catch(() => {});
     const inWorkspace = workspaceGit(options, index);
-    const notes = await recordChanges(options, inWorkspace);
+    const writeTree = () => git(["write-tree"], { ...storeOptions(run, index), signal });
+    await settleTimes(run, inWorkspace);
+    await recordTracked(options, inWorkspace);
+    // Mostly nothing has changed; then the tree is there as soon as that is known.
+    const [listed, before] = await Promise.all([listChanges(inWorkspace), writeTree()]);
+    if (listed === null) return { skipped: `more than ${maxListBytes} bytes of file names` };
+    const notes = await recordChanges(options, listed, inWorkspace);
     if ("skipped" in notes) return notes;
-    const tree = await git(["write-tree"], { ...storeOptions(run, index), signal });
+    const tree = listed.length === 0 ? before : await writeTree();
     await rename(index, run.index);
     return { tree, notes };
   } catch (error) {
@@ -74,16 +83,15 @@ function workspaceGit(options: SnapshotOptions, index: string): GitOptions & { e
 
 async function recordChanges(
   options: SnapshotOptions,
+  listed: string[],
   inWorkspace: GitOptions & { env: Record<string, string> },
 ): Promise<string[] | { skipped: string }> {
-  await recordTracked(options, inWorkspace);
-  const listed = await listChanges(inWorkspace);
-  if (listed === null) return { skipped: `more than ${maxListBytes} bytes of file names` };
   if (listed.length === 0) return [];
   const nested = await nestedFiles(listed, inWorkspace);
   const files = [...listed.filter((entry) => !entry.endsWith("/")), ...nested.files];
   const over = await overLimit(options, files);
   if (over !== null) return { skipped: over };
+  if (files.length > manyFiles) await unsettleTimes(options.run);
   if (nested.files.length > 0) {
     const input = encodeList(nested.files);
     await git(updateIndex, { ...inWorkspace, input });

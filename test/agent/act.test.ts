@@ -1,8 +1,12 @@
 import path from "node:path";
 import { expect, test } from "vitest";
 import { z } from "zod";
+import { act } from "../../src/agent/act.ts";
 import { calls, defineTool, runAgent, say, scriptedModel, type ToolClass } from "../../src/index.ts";
 import { temporaryFolder } from "../helpers/temporary-folder.ts";
+import { toolContext } from "../helpers/tool-context.ts";
+import { turnOf } from "./fixture.ts";
+import { agentOf, firstOwner, openTestStore } from "./owner.ts";
 
 /** Runs three calls of a tool of this class, asked for in one reply; the last asked for is the first to be ready. */
 async function threeCalls(toolClass: ToolClass) {
@@ -48,3 +52,38 @@ test.each(["convergent", "keyed", "unsafe"] as const)(
     expect(await threeCalls(each)).toEqual({ most: 1, answered: ["a", "b", "c"], result: "a b c" });
   },
 );
+
+test("a snapshot is taken with the result of each call that may change something, and recorded where it is news", async () => {
+  const store = await openTestStore();
+  const owner = await firstOwner(store);
+  const tool = (name: string, toolClass: ToolClass) =>
+    defineTool({
+      name,
+      description: name,
+      class: toolClass,
+      parameters: z.object({}),
+      run: async () => name,
+    });
+  const tools = [tool("look", "pure"), tool("write", "convergent"), tool("run", "unsafe")];
+  const names = ["look", "write", "look", "run", "run", "nothing"];
+  const wire = names.map((name, at) => ({
+    id: `c${at}`,
+    type: "function" as const,
+    function: { name, arguments: "{}" },
+  }));
+  const { reply } = turnOf({ content: null, tool_calls: wire }, "tool_calls", []);
+  owner.log.appendReply(owner.log.plan("step", "m"), reply, () => "unsafe");
+  const trees = ["t1", "t1", "t2"];
+  const model = scriptedModel(() => say("unused"));
+  const snapshot = async () => trees.shift() ?? "one too many";
+  const agent = agentOf(owner, model, { tools, snapshot, contextOf: () => toolContext() });
+  await act(agent, [...owner.log.state.pending]);
+  await owner.log.committed();
+  expect(trees).toEqual([]);
+  const replyAt = 3;
+  expect(await store.loadSnapshots(owner.claim.runId)).toMatchObject([
+    { seq: replyAt + 2, tree: "t1" },
+    { seq: replyAt + 5, tree: "t2" },
+  ]);
+  expect(await store.getRun(owner.claim.runId)).toMatchObject({ tree: "t2" });
+});

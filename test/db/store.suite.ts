@@ -2,6 +2,7 @@ import { describe } from "vitest";
 import { describeClaim } from "./suite/claim.ts";
 import { describeEnqueue } from "./suite/enqueue.ts";
 import { describeFence } from "./suite/fence.ts";
+import { describeForks } from "./suite/forks.ts";
 import { describeReads } from "./suite/reads.ts";
 import type { StoreFactory } from "./suite/scene.ts";
 import { describeSteer } from "./suite/steer.ts";
@@ -17,6 +18,7 @@ export function describeStore(name: string, open: StoreFactory): void {
     describeSteps(open);
     describeSteer(open);
     describeWorkers(open);
+    describeForks(open);
     describeReads(open);
   });
 }

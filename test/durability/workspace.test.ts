@@ -1,92 +1,201 @@
-import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { execFileSync } from "node:child_process";
+import { existsSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { describe, expect, test } from "vitest";
+import {
+  bodyOfLastRequest,
+  killAll,
+  kindsOfEvents,
+  story,
+  visible,
+  workspaceOf,
+} from "../helpers/file-story.ts";
 import { expectSoundLogs } from "../helpers/invariants.ts";
 import { processesOf, runPawl } from "../helpers/pawl-process.ts";
-import { createScenario, type Scenario, type Story } from "../helpers/scenario.ts";
+import { createScenario } from "../helpers/scenario.ts";
 import { waitUntil } from "../helpers/wait-until.ts";
 
-/** Each step writes a file of its own and changes one that was there. */
-const story: Story = (_key, done, run) => {
-  const next = done + 1;
-  if (next > 3) return { content: "all done" };
-  return { toolCalls: [run(next, `echo ${next} > file-${next}.txt; echo ${next} >> a.txt`)] };
-};
-
-async function workspaceOf(scenario: Scenario, key: string): Promise<string> {
-  const [run = {}] = await scenario.json("show", key);
-  return (run.workspace as { path: string }).path;
-}
-
-function visible(folder: string): string[] {
-  return readdirSync(folder)
-    .filter((name) => name !== ".git")
-    .toSorted();
-}
-
-const bodyOfLastRequest = (scenario: Scenario) => JSON.stringify(scenario.server.requests.at(-1)?.messages);
-
-describe("snapshots", () => {
-  test("the files after each step can be seen and restored", async () => {
-    const scenario = await createScenario(story);
+describe("at resume", () => {
+  test("a step that was cut between two results is no change by others", async () => {
+    const scenario = await createScenario((key, done, run) =>
+      done === 0
+        ? { toolCalls: [run(1, "echo 1 > file-1.txt"), { name: "read_file", arguments: { path: "a.txt" } }] }
+        : { content: `done ${key}` },
+    );
     await scenario.enqueue(["k"]);
+    await scenario.worker({ env: { PAWL_FAILPOINT: "call.finished:2" } }).ended();
+    await scenario.worker({ env: { PAWL_FAILPOINT: "plan.committed:1" } }).ended();
     await scenario.worker().ended();
-    const at = { cwd: scenario.folder, env: scenario.env };
-    const diff = await runPawl(["diff", "k", "--step", "2"], at);
-    expect(diff.stdout).toContain("+++ b/file-2.txt");
-    expect(diff.stdout).not.toContain("file-1.txt");
-    const to = path.join(scenario.folder, "restored");
-    await scenario.json("restore", "k", "--step", "2", "--to", to);
-    expect(visible(to)).toEqual(["a.txt", "file-1.txt", "file-2.txt"]);
-    expect(readFileSync(path.join(to, "a.txt"), "utf8")).toBe("one\n1\n2\n");
-    const again = await runPawl(["restore", "k", "--step", "1", "--to", to], at);
-    expect(again.code).toBe(2);
-    expect(again.stderr).toContain("expected a new or empty folder");
-    expect((await runPawl(["diff", "k", "--step", "9"], at)).stderr).toContain("expected a step that run");
+    expect((await scenario.json("show", "k"))[0]).toMatchObject({ status: "succeeded", steps: 2 });
+    expect(kindsOfEvents(scenario)).not.toContain("workspace_changed");
+    expect(bodyOfLastRequest(scenario)).not.toContain("others changed");
   });
 
-  test("a run in place is undone, and what the user did since stays", async () => {
-    const scenario = await createScenario(story);
-    const folder = path.join(scenario.folder, "mine");
-    await scenario.json("enqueue", "Do the work of KEY=k.", "--dir", scenario.repo, "--key", "k");
-    await scenario.worker().ended();
-    expect(existsSync(folder)).toBe(false);
-    expect(visible(scenario.repo)).toEqual(["a.txt", "file-1.txt", "file-2.txt", "file-3.txt"]);
-    writeFileSync(path.join(scenario.repo, "later.txt"), "mine");
-    const [restored] = await scenario.json("restore", "k", "--step", "0");
-    expect(visible(scenario.repo)).toEqual(["a.txt", "later.txt"]);
-    expect(readFileSync(path.join(scenario.repo, "a.txt"), "utf8")).toBe("one\n");
-    expect(restored?.saved).toMatch(/^[0-9a-f]{40}$/);
-  });
-
-  test("a fork goes on from a step's files and log, and counts no copied step", async () => {
-    const scenario = await createScenario(story);
+  test("files that others changed while a call was open are named with its result", async () => {
+    const scenario = await createScenario((key, done, run) => {
+      if (done > 0) return { content: `done ${key}` };
+      const isRead = scenario.server.requests.at(-1)?.messages.some(({ role }) => role === "tool");
+      return { toolCalls: [isRead ? run(1) : { name: "read_file", arguments: { path: "a.txt" } }] };
+    });
     await scenario.enqueue(["k"]);
-    await scenario.worker().ended();
-    const before = scenario.server.requests.length;
-    const [made] = await scenario.json("fork", "k", "Do it again from here.", "--step", "1");
-    const id = String(made?.id);
+    await scenario.worker({ env: { PAWL_FAILPOINT: "call.finished:1" } }).ended();
+    writeFileSync(path.join(await workspaceOf(scenario, "k"), "stranger.txt"), "x");
     await scenario.worker({ env: { PAWL_FAILPOINT: "plan.committed:2" } }).ended();
     await scenario.worker().ended();
-    const [run] = await scenario.json("show", id);
-    expect(run).toMatchObject({
-      status: "succeeded",
-      steps: 3,
-      key: null,
-      changedFiles: ["a.txt", "file-1.txt", "file-2.txt", "file-3.txt"],
-    });
-    const workspace = await workspaceOf(scenario, id);
-    expect(readFileSync(path.join(workspace, "a.txt"), "utf8")).toBe("one\n1\n2\n3\n");
-    const first = JSON.stringify(scenario.server.requests[before]?.messages);
-    expect(first).toContain("mark-k-1");
-    expect(first).toContain("Do it again from here.");
-    expect(first).not.toContain("mark-k-2");
-    const seqs = scenario
-      .database()
-      .prepare("SELECT seq FROM messages WHERE run_id = ? ORDER BY seq")
-      .all(id) as { seq: number }[];
-    expect(seqs.map(({ seq }) => seq)).toEqual(seqs.map((_, index) => index + 1));
+    const told = scenario.server.requests
+      .at(-1)
+      ?.messages.filter(({ content }) => JSON.stringify(content)?.includes("A stranger.txt"));
+    expect(told?.map(({ role }) => role)).toEqual(["tool"]);
+    expect(kindsOfEvents(scenario).filter((kind) => kind === "workspace_changed")).toHaveLength(1);
+    expectSoundLogs(scenario.database());
   });
+
+  test("what was told once is not told again", async () => {
+    const scenario = await createScenario((key, done, run) => {
+      if (done > 1) return { content: `done ${key}` };
+      const looks = scenario.server.requests.at(-1)?.messages.filter(({ role }) => role === "tool").length;
+      return {
+        toolCalls: [looks === 1 ? { name: "read_file", arguments: { path: "a.txt" } } : run(done + 1)],
+      };
+    });
+    await scenario.enqueue(["k"]);
+    await scenario.worker({ env: { PAWL_FAILPOINT: "plan.committed:2" } }).ended();
+    writeFileSync(path.join(await workspaceOf(scenario, "k"), "stranger.txt"), "x");
+    await scenario.worker({ env: { PAWL_FAILPOINT: "plan.committed:2" } }).ended();
+    await scenario.worker().ended();
+    expect(kindsOfEvents(scenario).filter((kind) => kind === "workspace_changed")).toHaveLength(1);
+  });
+
+  test("rolling back leaves the work of the calls before in the same step", async () => {
+    const scenario = await createScenario((key, done, run) =>
+      done === 0
+        ? { toolCalls: [run(1, "echo 1 > first.txt"), run(2, "echo half > half.txt; sleep 60")] }
+        : { content: `done ${key}` },
+    );
+    await scenario.enqueue(["k"], ["--on-interrupt", "rollback"]);
+    const doomed = scenario.worker();
+    const workspace = async () => workspaceOf(scenario, "k");
+    await waitUntil(
+      async () => scenario.effects().length === 2 && existsSync(path.join(await workspace(), "half.txt")),
+      { timeoutMs: 20_000, what: "the second command has begun" },
+    );
+    doomed.child.kill("SIGKILL");
+    await doomed.ended();
+    killAll(scenario);
+    await scenario.worker().ended();
+    expect(visible(await workspace())).toEqual(["a.txt", "first.txt"]);
+    const event = scenario
+      .database()
+      .prepare("SELECT data FROM events WHERE kind = 'workspace_rolled_back'")
+      .get() as { data: string };
+    const { saved, files } = JSON.parse(event.data);
+    expect(files).toEqual(["half.txt"]);
+    const [run] = await scenario.json("show", "k");
+    const store = path.join(scenario.folder, "data/runs", String(run?.id), "git");
+    const kept = execFileSync("git", ["--git-dir", store, "cat-file", "blob", `${saved}:half.txt`]);
+    expect(kept.toString()).toBe("half\n");
+  });
+
+  test("where an ignored file stands in the way of a rollback, the run goes on and the model is told", async () => {
+    const scenario = await createScenario((key, done, run) => {
+      if (done === 0) return { toolCalls: [run(1, "echo file > thing")] };
+      if (done > 1) return { content: `done ${key}` };
+      const script = "rm thing; echo /thing/ > .gitignore; mkdir thing; echo precious > thing/x; sleep 60";
+      return { toolCalls: [run(2, script)] };
+    });
+    await scenario.enqueue(["k"], ["--on-interrupt", "rollback"]);
+    const doomed = scenario.worker();
+    const precious = async () => path.join(await workspaceOf(scenario, "k"), "thing/x");
+    await waitUntil(async () => scenario.effects().length === 2 && existsSync(await precious()), {
+      timeoutMs: 20_000,
+      what: "the second command has begun",
+    });
+    doomed.child.kill("SIGKILL");
+    await doomed.ended();
+    killAll(scenario);
+    await scenario.worker().ended();
+    expect((await scenario.json("show", "k"))[0]).toMatchObject({ status: "succeeded" });
+    expect(readFileSync(await precious(), "utf8")).toBe("precious\n");
+    expect(bodyOfLastRequest(scenario)).toMatch(/could not be put back.*thing\/x.*Changed in the workspace/s);
+  });
+
+  test("an undisturbed workspace is gone on with, without a word", async () => {
+    const scenario = await createScenario(story);
+    await scenario.enqueue(["k"]);
+    await scenario.worker({ env: { PAWL_FAILPOINT: "plan.committed:2" } }).ended();
+    await scenario.worker().ended();
+    const kinds = scenario.database().prepare("SELECT DISTINCT kind FROM messages ORDER BY kind").all();
+    expect(kinds).toEqual(["reply", "result", "system", "task"].map((kind) => ({ kind })));
+    expectSoundLogs(scenario.database());
+  });
+
+  test("files that others changed meanwhile are named to the model", async () => {
+    const scenario = await createScenario(story);
+    await scenario.enqueue(["k"]);
+    await scenario.worker({ env: { PAWL_FAILPOINT: "plan.committed:2" } }).ended();
+    writeFileSync(path.join(await workspaceOf(scenario, "k"), "stranger.txt"), "x");
+    await scenario.worker().ended();
+    expect(bodyOfLastRequest(scenario)).toMatch(/others changed files.*A stranger\.txt/s);
+    const event = scenario
+      .database()
+      .prepare("SELECT data FROM events WHERE kind = 'workspace_changed'")
+      .get() as { data: string };
+    expect(JSON.parse(event.data)).toEqual({ count: 1, files: ["stranger.txt"] });
+    expectSoundLogs(scenario.database());
+  });
+
+  test("a workspace that is gone is made anew as it was after the last step, and it is said", async () => {
+    const scenario = await createScenario(story);
+    await scenario.enqueue(["k"]);
+    await scenario.worker({ env: { PAWL_FAILPOINT: "plan.committed:3" } }).ended();
+    const workspace = await workspaceOf(scenario, "k");
+    rmSync(workspace, { recursive: true });
+    await scenario.worker().ended();
+    expect((await scenario.json("show", "k"))[0]).toMatchObject({ status: "succeeded" });
+    expect(visible(workspace)).toEqual(["a.txt", "file-1.txt", "file-2.txt", "file-3.txt"]);
+    expect(bodyOfLastRequest(scenario)).toContain("has been made anew");
+  });
+
+  test.each([
+    {
+      policy: "keep",
+      files: ["a.txt", "file-1.txt", "half.txt", "file-3.txt"],
+      said: /Changed in the workspace.*A half\.txt/s,
+    },
+    { policy: "rollback", files: ["a.txt", "file-1.txt", "file-3.txt"], said: /put back.*A half\.txt/s },
+  ])(
+    "after a call of unknown outcome the workspace follows the policy $policy",
+    async ({ policy, files, said }) => {
+      const scenario = await createScenario((key, done, run) => {
+        if (done === 1) return { toolCalls: [run(2, "echo half > half.txt; sleep 60")] };
+        // The mark of the interrupted command is in its captured output.
+        return story(key, done, run);
+      });
+      await scenario.enqueue(["k"], ["--on-interrupt", policy]);
+      const doomed = scenario.worker();
+      const workspace = async () => workspaceOf(scenario, "k");
+      await waitUntil(
+        async () => scenario.effects().length === 2 && existsSync(path.join(await workspace(), "half.txt")),
+        {
+          timeoutMs: 20_000,
+          what: "the command has begun",
+        },
+      );
+      doomed.child.kill("SIGKILL");
+      await doomed.ended();
+      // Its supervisor dies too, so nobody knows how it ended.
+      killAll(scenario);
+      await scenario.worker().ended();
+      expect((await scenario.json("show", "k"))[0]).toMatchObject({ status: "succeeded" });
+      expect(visible(await workspace())).toEqual(files.toSorted());
+      expect(bodyOfLastRequest(scenario)).toMatch(said);
+      const interrupted = scenario
+        .database()
+        .prepare("SELECT count(*) AS n FROM calls WHERE state = 'interrupted'")
+        .get();
+      expect(interrupted).toEqual({ n: 1 });
+    },
+  );
 });
 
 describe("a workspace that is deleted while its run works", () => {
@@ -157,84 +266,4 @@ describe("a workspace that is deleted while its run works", () => {
       changedFiles: ["a.txt", "file-2.txt", "file-3.txt"],
     });
   });
-});
-
-describe("at resume", () => {
-  test("an undisturbed workspace is gone on with, without a word", async () => {
-    const scenario = await createScenario(story);
-    await scenario.enqueue(["k"]);
-    await scenario.worker({ env: { PAWL_FAILPOINT: "plan.committed:2" } }).ended();
-    await scenario.worker().ended();
-    const kinds = scenario.database().prepare("SELECT DISTINCT kind FROM messages ORDER BY kind").all();
-    expect(kinds).toEqual(["reply", "result", "system", "task"].map((kind) => ({ kind })));
-    expectSoundLogs(scenario.database());
-  });
-
-  test("files that others changed meanwhile are named to the model", async () => {
-    const scenario = await createScenario(story);
-    await scenario.enqueue(["k"]);
-    await scenario.worker({ env: { PAWL_FAILPOINT: "plan.committed:2" } }).ended();
-    writeFileSync(path.join(await workspaceOf(scenario, "k"), "stranger.txt"), "x");
-    await scenario.worker().ended();
-    expect(bodyOfLastRequest(scenario)).toMatch(/others changed files.*A stranger\.txt/s);
-    const event = scenario
-      .database()
-      .prepare("SELECT data FROM events WHERE kind = 'workspace_changed'")
-      .get() as { data: string };
-    expect(JSON.parse(event.data)).toEqual({ count: 1, files: ["stranger.txt"] });
-    expectSoundLogs(scenario.database());
-  });
-
-  test("a workspace that is gone is made anew as it was after the last step, and it is said", async () => {
-    const scenario = await createScenario(story);
-    await scenario.enqueue(["k"]);
-    await scenario.worker({ env: { PAWL_FAILPOINT: "plan.committed:3" } }).ended();
-    const workspace = await workspaceOf(scenario, "k");
-    rmSync(workspace, { recursive: true });
-    await scenario.worker().ended();
-    expect((await scenario.json("show", "k"))[0]).toMatchObject({ status: "succeeded" });
-    expect(visible(workspace)).toEqual(["a.txt", "file-1.txt", "file-2.txt", "file-3.txt"]);
-    expect(bodyOfLastRequest(scenario)).toContain("has been made anew");
-  });
-
-  test.each([
-    {
-      policy: "keep",
-      files: ["a.txt", "file-1.txt", "half.txt", "file-3.txt"],
-      said: /Changed in the workspace.*A half\.txt/s,
-    },
-    { policy: "rollback", files: ["a.txt", "file-1.txt", "file-3.txt"], said: /put back.*A half\.txt/s },
-  ])(
-    "after a call of unknown outcome the workspace follows the policy $policy",
-    async ({ policy, files, said }) => {
-      const scenario = await createScenario((key, done, run) => {
-        if (done === 1) return { toolCalls: [run(2, "echo half > half.txt; sleep 60")] };
-        // The mark of the interrupted command is in its captured output.
-        return story(key, done, run);
-      });
-      await scenario.enqueue(["k"], ["--on-interrupt", policy]);
-      const doomed = scenario.worker();
-      const workspace = async () => workspaceOf(scenario, "k");
-      await waitUntil(
-        async () => scenario.effects().length === 2 && existsSync(path.join(await workspace(), "half.txt")),
-        {
-          timeoutMs: 20_000,
-          what: "the command has begun",
-        },
-      );
-      doomed.child.kill("SIGKILL");
-      await doomed.ended();
-      // Its supervisor dies too, so nobody knows how it ended.
-      for (const pid of processesOf(path.join(scenario.folder, "data"))) process.kill(pid, "SIGKILL");
-      await scenario.worker().ended();
-      expect((await scenario.json("show", "k"))[0]).toMatchObject({ status: "succeeded" });
-      expect(visible(await workspace())).toEqual(files.toSorted());
-      expect(bodyOfLastRequest(scenario)).toMatch(said);
-      const interrupted = scenario
-        .database()
-        .prepare("SELECT count(*) AS n FROM calls WHERE state = 'interrupted'")
-        .get();
-      expect(interrupted).toEqual({ n: 1 });
-    },
-  );
 });

@@ -1,8 +1,9 @@
-import { existsSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { expect, test } from "vitest";
 import { snapshot } from "../../src/workspace/snapshot.ts";
 import type { Workspace } from "../../src/workspace/workspace.ts";
+import { waitUntil } from "../helpers/wait-until.ts";
 import { useFixture } from "./fixture.ts";
 
 const fixture = useFixture();
@@ -189,4 +190,19 @@ test.skipIf(process.getuid?.() === 0)("a file that cannot be read is left out an
   fixture.sh(workspace.path, "echo x > open; echo x > shut; chmod 0 shut");
   const taken = await snapshot({ path: workspace.path, run: fixture.run("r1") });
   expect(taken).toMatchObject({ notes: ["1 file could not be read, and not recorded"] });
+});
+
+test("files that were written with the index are read once more, and then believed by their times", async () => {
+  const workspace = await fixture.prepare("r1", { repo: fixture.repository() });
+  const { index } = fixture.run("r1");
+  const secondOf = (file: string) => Math.floor(statSync(file).mtimeMs / 1000);
+  await waitUntil(() => Math.floor(Date.now() / 1000) > secondOf(index), {
+    timeoutMs: 5000,
+    what: "the next second",
+  });
+  expect(await treeOf(workspace)).toBe(workspace.baseTree);
+  expect(secondOf(index)).toBeGreaterThan(secondOf(path.join(workspace.path, "a.txt")));
+  const { mtimeMs } = statSync(index);
+  expect(await treeOf(workspace)).toBe(workspace.baseTree);
+  expect(statSync(index).mtimeMs).toBe(mtimeMs);
 });
