@@ -5,7 +5,7 @@ import { ConfigError, WorkspaceError } from "../errors.ts";
 import { isTerminal } from "../outcome.ts";
 import { type RunPaths, runPaths } from "../paths.ts";
 import { storedSpec } from "../report/stored-spec.ts";
-import { restoreTree, revertTree } from "../workspace/restore.ts";
+import { restoreTree, revertTree, type StepTrees } from "../workspace/restore.ts";
 import { snapshot } from "../workspace/snapshot.ts";
 import { withStore } from "./look.ts";
 import { print, printJson } from "./output.ts";
@@ -69,9 +69,19 @@ async function undo(input: {
     throw new WorkspaceError(
       `${dir} is left as it is, because no snapshot of it can be taken first: ${now.skipped}`,
     );
-  const changed = run.tree ?? tree;
-  const wanted = await revertTree({ run: files, tree: now.tree, source: tree, changed });
+  const steps = await ownSteps(store, run);
+  const wanted = await revertTree({ run: files, tree: now.tree, source: tree, steps });
   const { saved } = await restoreTree({ run: files, tree: wanted, target: dir, isWorkspace: true });
   await store.addPersonalEvent(run.id, { kind: "restored", data: { step, saved } });
   return { target: dir, saved };
+}
+
+/** What the run's own calls changed: a snapshot that came with a note is of what others did between two owners. */
+async function ownSteps(store: Store, run: RunView): Promise<StepTrees[]> {
+  const snapshots = await store.loadSnapshots(run.id);
+  const kinds = new Map((await store.loadMessages(run.id)).map(({ seq, kind }) => [seq, kind]));
+  return snapshots.flatMap(({ seq, tree: to }, index) => {
+    const from = snapshots[index - 1]?.tree;
+    return from !== undefined && kinds.get(seq) === "result" ? [{ from, to }] : [];
+  });
 }

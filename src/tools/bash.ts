@@ -62,8 +62,14 @@ export const bashTool = defineTool({
         return { kind: "not_started" };
       case "finished":
         return { kind: "done", output: await toOutput(found.result, context, limitMs) };
-      case "running":
-        return { kind: "done", output: await finish(files, context, limitMs) };
+      case "running": {
+        const output = await finish(files, context, limitMs);
+        const now = context.signal.aborted ? null : await environment.find(files);
+        // Its supervisor died while we waited: that it ended is known, how is not.
+        if (now?.state === "lost")
+          return { kind: "unknown", detail: await describeLost(files, context, found.startedAt) };
+        return { kind: "done", output };
+      }
       case "lost": {
         // Its supervisor is gone, but it may run still, and would disturb what comes next.
         await environment.kill(files);

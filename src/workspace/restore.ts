@@ -48,23 +48,31 @@ export async function restoreTree(options: RestoreOptions): Promise<{ saved: str
   }
 }
 
+/** What one step did to the workspace: its snapshots before and after. */
+export interface StepTrees {
+  from: string;
+  to: string;
+}
+
 /**
- * A snapshot that is `tree`, but with everything that differs between `source` and `changed` as it is in `source`. So
- * what a run did is undone, and what others did since is kept.
+ * A snapshot that is `tree`, but with every path that these steps changed as it is in `source`. So what a run did is taken
+ * back or done again, and what others did is kept.
  */
 export async function revertTree(options: {
   run: RunPaths;
   tree: string;
   source: string;
-  changed: string;
+  steps: StepTrees[];
 }): Promise<string> {
-  const { run, tree, source, changed } = options;
+  const { run, tree, source, steps } = options;
   const index = `${run.index}.${randomUUID()}`;
   const store = storeOptions(run, index);
   try {
-    const paths = new Set(
-      await gitList(["diff-tree", "-r", "-z", "--name-only", "--no-renames", source, changed], store),
-    );
+    const paths = new Set<string>();
+    for (const { from, to } of steps) {
+      const changed = ["diff-tree", "-r", "-z", "--name-only", "--no-renames", from, to];
+      for (const each of await gitList(changed, store)) paths.add(each);
+    }
     const entries = await gitList(["ls-tree", "-r", "-z", source], store);
     const wanted = entries.filter((entry) => paths.has(entry.slice(entry.indexOf("\t") + 1)));
     const removals = [...paths].map((each) => `0 ${"0".repeat(tree.length)}\t${each}`);

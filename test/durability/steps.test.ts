@@ -24,6 +24,29 @@ describe("snapshots", () => {
     expect((await runPawl(["diff", "k", "--step", "9"], at)).stderr).toContain("expected a step that run");
   });
 
+  test("a run in place is put back and forth between its steps", async () => {
+    const scenario = await createScenario(story);
+    await scenario.json("enqueue", "Do the work of KEY=k.", "--dir", scenario.repo, "--key", "k");
+    await scenario.worker().ended();
+    const files = ["file-1.txt", "file-2.txt", "file-3.txt"];
+    for (const step of [0, 1, 3, 2]) {
+      await scenario.json("restore", "k", "--step", String(step));
+      expect(visible(scenario.repo), `after step ${step}`).toEqual(["a.txt", ...files.slice(0, step)]);
+    }
+    expect(readFileSync(path.join(scenario.repo, "a.txt"), "utf8")).toBe("one\n1\n2\n");
+  });
+
+  test("a file that the user made while nobody worked on the run is not the run's to take back", async () => {
+    const scenario = await createScenario(story);
+    await scenario.json("enqueue", "Do the work of KEY=k.", "--dir", scenario.repo, "--key", "k");
+    await scenario.worker({ env: { PAWL_FAILPOINT: "plan.committed:2" } }).ended();
+    writeFileSync(path.join(scenario.repo, "user.txt"), "mine");
+    await scenario.worker().ended();
+    await scenario.json("restore", "k", "--step", "0");
+    expect(visible(scenario.repo)).toEqual(["a.txt", "user.txt"]);
+    expect(readFileSync(path.join(scenario.repo, "user.txt"), "utf8")).toBe("mine");
+  });
+
   test("a run in place is undone, and what the user did since stays", async () => {
     const scenario = await createScenario(story);
     const folder = path.join(scenario.folder, "mine");

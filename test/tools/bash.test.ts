@@ -191,6 +191,29 @@ describe("recovery", () => {
     expect(await recoverBash(context, "x")).toMatchObject({ kind: "done", output: { content: "done" } });
   });
 
+  test("an adopted command whose supervisor is killed afterwards is unknown too", async () => {
+    const context = toolContext();
+    const files = await startOnly(context, "echo before; sleep 20");
+    await waitUntil(() => existsSync(files.outputFile) && readFileSync(files.outputFile, "utf8") !== "", {
+      timeoutMs: 3_000,
+      what: "output",
+    });
+    const { environment } = context;
+    let isAdopted = false;
+    const watched = {
+      ...environment,
+      wait: (...args: Parameters<typeof environment.wait>) => {
+        isAdopted = true;
+        return environment.wait(...args);
+      },
+    };
+    const recovery = recoverBash({ ...context, environment: watched }, "x");
+    await waitUntil(() => isAdopted, { timeoutMs: 3_000, what: "it is adopted" });
+    process.kill(-Number.parseInt(readFileSync(`${files.base}.start`, "utf8"), 10), "SIGKILL");
+    expect(await recovery).toMatchObject({ kind: "unknown", detail: expect.stringContaining("before") });
+    expect(processesWith(files.base)).toEqual([]);
+  });
+
   test("a command whose supervisor was killed is unknown, with its output, and nothing of it runs on", async () => {
     const context = toolContext();
     const files = await startOnly(context, "echo before; sleep 2; touch late");

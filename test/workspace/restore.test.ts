@@ -163,7 +163,7 @@ test("a run's change is taken back without what somebody else changed since", as
     run: fixture.run("r1"),
     tree: await treeOf(workspace),
     source: workspace.baseTree ?? "",
-    changed,
+    steps: [{ from: workspace.baseTree ?? "", to: changed }],
   });
   await restore(tree, workspace.path, true);
   expect(fixture.sh("folder", "grep . -r . | sort")).toBe(
