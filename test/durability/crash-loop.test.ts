@@ -1,3 +1,4 @@
+import { existsSync } from "node:fs";
 import path from "node:path";
 import { expect, test } from "vitest";
 import { expectSoundLogs } from "../helpers/invariants.ts";
@@ -52,10 +53,17 @@ test("a run that ends as crash_loop leaves no command behind, and what it had do
   await scenario.enqueue(["k"]);
   const database = scenario.database();
   const started = database.prepare("SELECT 1 FROM runs WHERE status = 'running' AND epoch = ?");
+  const id = String((await scenario.json("list"))[0]?.id);
+  const halfFile = path.join(scenario.folder, "data", "workspaces", id, "half.txt");
   for (const epoch of [1, 2, 3, 4]) {
     const worker = scenario.worker();
     await worker.says("sleep 3600");
     expect(started.get(epoch), `try ${epoch}`).toBeDefined();
+    // It says so before it starts the command.
+    await waitUntil(() => existsSync(halfFile), {
+      timeoutMs: 20_000,
+      what: "the command is half done",
+    });
     worker.child.kill("SIGKILL");
     await worker.ended();
   }
