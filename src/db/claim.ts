@@ -2,7 +2,8 @@ import { and, eq, sql } from "drizzle-orm";
 import { blobWriter } from "./blobs.ts";
 import { recordEvent } from "./events.ts";
 import { isOwned, lostLease } from "./fence.ts";
-import { batches, modelCalls, runs, snapshots } from "./schema.ts";
+import { batches, modelCalls, runs } from "./schema.ts";
+import { snapshotInsert } from "./snapshots.ts";
 import type { StoreContext } from "./store.ts";
 
 /** The right to write for a run: valid while `epoch` is the run's newest and the worker's lease holds. */
@@ -126,8 +127,7 @@ function prepareStatements({ db }: StoreContext) {
       .where(
         and(
           eq(runs.id, placeholder("runId")),
-          eq(runs.status, "queued"),
-          sql`ready = 1`,
+          sql`status = 'queued' AND ready = 1`,
           sql`EXISTS (SELECT 1 FROM workers WHERE id = ${placeholder("workerId")} AND lease_until > ${placeholder("now")} AND stopped_at IS NULL)`,
         ),
       )
@@ -149,7 +149,7 @@ function prepareStatements({ db }: StoreContext) {
         and(
           eq(modelCalls.runId, placeholder("runId")),
           sql`n = (SELECT max(n) FROM model_calls WHERE run_id = ${placeholder("runId")})`,
-          eq(modelCalls.state, "sent"),
+          sql`state = 'sent'`,
         ),
       )
       .prepare(),
@@ -164,15 +164,6 @@ function prepareStatements({ db }: StoreContext) {
       })
       .where(isOwned())
       .prepare(),
-    insertSnapshot: db
-      .insert(snapshots)
-      .values({
-        runId: placeholder("runId"),
-        seq: placeholder("seq"),
-        tree: placeholder("tree"),
-        at: placeholder("at"),
-      })
-      .onConflictDoNothing()
-      .prepare(),
+    insertSnapshot: snapshotInsert({ db }),
   };
 }

@@ -28,7 +28,7 @@ export function countVerbs({ sqlite, db, read }: StoreContext) {
     countRuns(batch?: string) {
       return read(() => {
         const inBatch = batch === undefined ? undefined : eq(runs.batchId, requireBatch(db, batch));
-        const condition = and(eq(runs.superseded, 0), inBatch);
+        const condition = and(sql`superseded = 0`, inBatch);
         const counts = db
           .select({ status: runs.status, reason: runs.reason, count: sql<number>`count(*)` })
           .from(runs)

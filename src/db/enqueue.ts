@@ -24,7 +24,7 @@ export function enqueueVerbs(context: StoreContext) {
     .select({ id: runs.id, specHash: runs.specHash })
     .from(runs)
     .where(
-      and(eq(runs.batchId, placeholder("batchId")), eq(runs.key, placeholder("key")), eq(runs.superseded, 0)),
+      and(eq(runs.batchId, placeholder("batchId")), eq(runs.key, placeholder("key")), sql`superseded = 0`),
     )
     .prepare();
   const insertRun = db

@@ -4,6 +4,7 @@ import { specSchema } from "../producer/task.ts";
 import type { Claim } from "./claim.ts";
 import { recordEvent } from "./events.ts";
 import { isOwned, lostLease } from "./fence.ts";
+import { messageInsert } from "./log-statements.ts";
 import { messages, runs } from "./schema.ts";
 import { stepFinder } from "./steps.ts";
 import type { StoreContext } from "./store.ts";
@@ -111,20 +112,7 @@ function prepareStatements({ sqlite, db }: StoreContext) {
       .set({ seq: sql`${placeholder("seq")}` })
       .where(eq(runs.id, placeholder("runId")))
       .prepare(),
-    insertMessage: db
-      .insert(messages)
-      .values({
-        runId: placeholder("runId"),
-        seq: placeholder("seq"),
-        step: placeholder("step"),
-        epoch: placeholder("epoch"),
-        kind: placeholder("kind"),
-        ordinal: placeholder("ordinal"),
-        body: placeholder("body"),
-        tokens: placeholder("tokens"),
-        at: placeholder("at"),
-      })
-      .prepare(),
+    insertMessage: messageInsert({ db }),
     // The requests that wrote the summaries are not this run's.
     copyCompactions: sqlite.prepare<Copy>(`
       INSERT INTO compactions (run_id, n, kind, through_seq, body, model_call, tokens_before, tokens_after, at)

@@ -16,7 +16,7 @@ export function prepareLogStatements({ db }: StoreContext) {
   const openModelCall = and(
     eq(modelCalls.runId, placeholder("runId")),
     eq(modelCalls.n, placeholder("n")),
-    eq(modelCalls.state, "sent"),
+    sql`${modelCalls.state} = 'sent'`,
   );
   const openCall = and(
     eq(calls.runId, placeholder("runId")),
@@ -40,20 +40,7 @@ export function prepareLogStatements({ db }: StoreContext) {
       .set({ ...spent, seq: sql`${placeholder("seq")}`, steps: ownSteps })
       .where(and(isOwned(), sql`${runs.seq} = ${placeholder("seq")} - 1`))
       .prepare(),
-    insertMessage: db
-      .insert(messages)
-      .values({
-        runId: placeholder("runId"),
-        seq: placeholder("seq"),
-        step: placeholder("step"),
-        epoch: placeholder("epoch"),
-        kind: placeholder("kind"),
-        ordinal: placeholder("ordinal"),
-        body: placeholder("body"),
-        tokens: placeholder("tokens"),
-        at: placeholder("at"),
-      })
-      .prepare(),
+    insertMessage: messageInsert({ db }),
     insertModelCall: db
       .insert(modelCalls)
       .values({
@@ -119,4 +106,22 @@ export function prepareLogStatements({ db }: StoreContext) {
       .where(openCall)
       .prepare(),
   };
+}
+
+/** Appends a row to a run's log. */
+export function messageInsert({ db }: Pick<StoreContext, "db">) {
+  return db
+    .insert(messages)
+    .values({
+      runId: placeholder("runId"),
+      seq: placeholder("seq"),
+      step: placeholder("step"),
+      epoch: placeholder("epoch"),
+      kind: placeholder("kind"),
+      ordinal: placeholder("ordinal"),
+      body: placeholder("body"),
+      tokens: placeholder("tokens"),
+      at: placeholder("at"),
+    })
+    .prepare();
 }

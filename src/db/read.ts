@@ -56,7 +56,7 @@ export function readVerbs({ sqlite, db, read, commits }: StoreContext) {
 
   function find(reference: string): RunView[] {
     const exact = view(eq(runs.id, reference));
-    const byKey = exact.length > 0 ? exact : view(and(eq(runs.key, reference), eq(runs.superseded, 0)), 3);
+    const byKey = exact.length > 0 ? exact : view(and(eq(runs.key, reference), sql`superseded = 0`), 3);
     const isPrefix = /^[0-9a-z]+$/.test(reference);
     return byKey.length > 0 || !isPrefix ? byKey : view(like(runs.id, `${reference}%`), 3);
   }
@@ -94,7 +94,7 @@ export function readVerbs({ sqlite, db, read, commits }: StoreContext) {
         const { batch, status, limit } = filter;
         const inBatch = batch === undefined ? undefined : eq(runs.batchId, requireBatch(db, batch));
         const withStatus = status === undefined ? undefined : eq(runs.status, status);
-        return view(and(eq(runs.superseded, 0), inBatch, withStatus), limit);
+        return view(and(sql`superseded = 0`, inBatch, withStatus), limit);
       });
     },
 

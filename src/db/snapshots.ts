@@ -8,15 +8,7 @@ import type { StoreContext } from "./store.ts";
  */
 export function snapshotWriter({ db, now }: StoreContext) {
   const { placeholder } = sql;
-  const insert = db
-    .insert(snapshots)
-    .values({
-      runId: placeholder("runId"),
-      seq: placeholder("seq"),
-      tree: placeholder("tree"),
-      at: placeholder("at"),
-    })
-    .prepare();
+  const insert = snapshotInsert({ db });
   const update = db
     .update(runs)
     .set({ tree: sql`${placeholder("tree")}` })
@@ -26,4 +18,19 @@ export function snapshotWriter({ db, now }: StoreContext) {
     insert.run({ runId, seq, tree, at: now() });
     update.run({ runId, tree });
   };
+}
+
+/** Adds a snapshot; one that is there stays, since a beginning may be repeated. */
+export function snapshotInsert({ db }: Pick<StoreContext, "db">) {
+  const { placeholder } = sql;
+  return db
+    .insert(snapshots)
+    .values({
+      runId: placeholder("runId"),
+      seq: placeholder("seq"),
+      tree: placeholder("tree"),
+      at: placeholder("at"),
+    })
+    .onConflictDoNothing()
+    .prepare();
 }

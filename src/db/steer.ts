@@ -1,4 +1,4 @@
-import { and, asc, eq, isNotNull, lte, sql } from "drizzle-orm";
+import { and, asc, eq, lte, sql } from "drizzle-orm";
 import { ConfigError } from "../errors.ts";
 import { isTerminal, type Status } from "../outcome.ts";
 import { specSchema, type TaskSpec } from "../producer/task.ts";
@@ -155,7 +155,7 @@ export function steerVerbs(context: StoreContext) {
         const due = db
           .select()
           .from(runs)
-          .where(and(eq(runs.status, "waiting"), isNotNull(runs.wakeAt), lte(runs.wakeAt, now())))
+          .where(and(sql`status = 'waiting' AND wake_at IS NOT NULL`, lte(runs.wakeAt, now())))
           .limit(pageSize)
           .all();
         for (const run of due) wake(run, "woken");
@@ -169,7 +169,7 @@ export function steerVerbs(context: StoreContext) {
         db
           .select({ runId: runs.id, generation: runs.generation })
           .from(runs)
-          .where(and(eq(runs.status, "queued"), sql`ready = 1 AND published < generation`))
+          .where(sql`status = 'queued' AND ready = 1 AND published < generation`)
           .orderBy(asc(runs.id))
           .limit(pageSize)
           .all(),
