@@ -1,25 +1,30 @@
+import { RunAborted } from "../src/abort.ts";
 import { type Agent, runAgent } from "../src/agent/loop.ts";
 import { nativeProtocol } from "../src/agent/protocols/native.ts";
-import { openRunLog } from "../src/agent/run-log.ts";
-import type { RunRow } from "../src/db/claim.ts";
+import type { Protocol } from "../src/agent/protocols/protocol.ts";
+import { openRunLog, type RunLog } from "../src/agent/run-log.ts";
+import type { Claim, RunRow } from "../src/db/claim.ts";
 import type { Store } from "../src/db/store.ts";
 import { localEnvironment } from "../src/environment/local.ts";
 import { silentLogger } from "../src/log.ts";
 import type { Model, ModelReply } from "../src/model/model.ts";
 import { defaultBaseUrl, profileOf } from "../src/model/profiles.ts";
 import { defineTool } from "../src/tools/define.ts";
+import type { Tool } from "../src/tools/tool.ts";
 
 const leaseMs = 600_000;
 const usage = { promptTokens: null, completionTokens: null, cachedTokens: null, reasoningTokens: null };
 
 /** A tool that does nothing: what remains is the loop and the store. */
-const noop = defineTool({
-  name: "noop",
-  description: "Does nothing.",
-  parameters: { type: "object", properties: { text: { type: "string" } } },
-  class: "pure",
-  run: async () => "done",
-});
+function noopTool(toolClass: "pure" | "unsafe"): Tool {
+  return defineTool({
+    name: "noop",
+    description: "Does nothing.",
+    parameters: { type: "object", properties: { text: { type: "string" } } },
+    class: toolClass,
+    run: async () => "done",
+  });
+}
 
 /** Calls the tool `steps` times, `payload` in each call, then ends. A request without tools wants a summary. */
 function steppingModel(steps: number, payload: string): Model {
@@ -45,8 +50,12 @@ export interface Load {
   payload?: string;
   /** Bounds the window; small enough, and it never holds more than about twenty steps. */
   contextTokens: number;
-  /** Told after each model request. */
+  /** Pure unless said: an unsafe one has a start row before each call. */
+  toolClass?: "pure" | "unsafe";
+  /** Told at each model request. */
   onRequest?: (step: number) => void;
+  /** True: the run is given back at the next checkpoint. */
+  isStopping?: () => boolean;
 }
 
 /** Enqueues and claims `count` runs. */
@@ -74,15 +83,29 @@ export async function claimRuns(store: Store, count: number): Promise<RunRow[]> 
   return rows;
 }
 
-/** Takes a claimed run through the real loop to its end. */
+/** Takes a claimed run through the real loop, from where its log stands, to its end or until it is stopped. */
 export async function runThrough(store: Store, row: RunRow, load: Load): Promise<void> {
   const claim = { runId: row.id, workerId: row.ownerId ?? "", epoch: row.epoch };
   const protocol = nativeProtocol(profileOf(defaultBaseUrl));
   const log = openRunLog({ store, claim, protocol, activeMs: () => 0 });
-  const prompt = {
-    system: "You are measured.",
-    tools: [{ name: noop.name, description: noop.description, parameters: noop.parameters }],
-  };
+  const tool = noopTool(load.toolClass ?? "pure");
+  if (row.promptHash === null) await begin({ store, row, claim, log, tool });
+  else log.load(await store.loadTail(row.id, row.promptHash));
+  try {
+    const ended = await runAgent(createAgent({ row, log, tool, protocol, load }));
+    if (!("outcome" in ended)) throw new Error("the run did not end");
+    const products = { tree: null, headCommit: null, branch: null, changedFiles: null };
+    await store.finish(claim, { ...ended.outcome, activeMs: 0, ...products });
+  } catch (error) {
+    if (!(error instanceof RunAborted)) throw error;
+    await store.release(claim, 0);
+  }
+}
+
+async function begin(input: { store: Store; row: RunRow; claim: Claim; log: RunLog; tool: Tool }) {
+  const { store, row, claim, log, tool } = input;
+  const { name, description, parameters } = tool;
+  const prompt = { system: "You are measured.", tools: [{ name, description, parameters }] };
   const hash = await store.begin(claim, {
     prompt: JSON.stringify(prompt),
     spec: row.spec,
@@ -91,8 +114,12 @@ export async function runThrough(store: Store, row: RunRow, load: Load): Promise
     baseTree: null,
   });
   log.start(prompt, hash, "step");
+}
+
+function createAgent(input: { row: RunRow; log: RunLog; tool: Tool; protocol: Protocol; load: Load }): Agent {
+  const { row, log, tool, protocol, load } = input;
   const model = steppingModel(load.steps, load.payload ?? "");
-  const agent: Agent = {
+  return {
     log,
     model: {
       ask: (request, signal) => {
@@ -101,14 +128,14 @@ export async function runThrough(store: Store, row: RunRow, load: Load): Promise
       },
     },
     protocol,
-    tools: [noop],
+    tools: [tool],
     logger: silentLogger,
     modelName: "scripted",
     maxSteps: 1_000_000,
     budgetTokens: load.contextTokens,
     maxOutputTokens: 1000,
     signal: new AbortController().signal,
-    isStopping: () => false,
+    isStopping: load.isStopping ?? (() => false),
     contextOf: ({ step, ordinal }) => ({
       runId: row.id,
       callId: `${step}.${ordinal}`,
@@ -124,14 +151,4 @@ export async function runThrough(store: Store, row: RunRow, load: Load): Promise
       signal: new AbortController().signal,
     }),
   };
-  const ended = await runAgent(agent);
-  if (!("outcome" in ended)) throw new Error("the run did not end");
-  await store.finish(claim, {
-    ...ended.outcome,
-    activeMs: 0,
-    tree: null,
-    headCommit: null,
-    branch: null,
-    changedFiles: null,
-  });
 }

@@ -22,8 +22,8 @@ export async function measureHistory(folder: string) {
     },
   });
   await store.close();
-  const young = medianStep(times, shortHistory);
-  const old = medianStep(times, longHistory);
+  const young = medianGap(times.slice(shortHistory, shortHistory + span));
+  const old = medianGap(times.slice(longHistory, longHistory + span));
   return [
     {
       name: "a step at history length 5,000 / one at 50",
@@ -34,9 +34,11 @@ export async function measureHistory(folder: string) {
   ];
 }
 
-function medianStep(times: number[], from: number): number {
-  const durations: number[] = [];
-  for (let step = from; step < from + span - 1; step += 1)
-    durations.push((times[step + 1] ?? 0) - (times[step] ?? 0));
-  return durations.toSorted((a, b) => a - b)[Math.floor(durations.length / 2)] ?? 0;
+/** Between one time and the next: the median. */
+export function medianGap(times: number[]): number {
+  return median(times.slice(1).map((time, index) => time - (times[index] ?? time)));
+}
+
+export function median(values: number[]): number {
+  return values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)] ?? 0;
 }

@@ -3,6 +3,7 @@ import os from "node:os";
 import path from "node:path";
 import { measureBytes } from "./bytes.ts";
 import { measureHistory } from "./history.ts";
+import { measureLatency } from "./latency.ts";
 import { measureSnapshot } from "./snapshot.ts";
 import { measureThroughput } from "./throughput.ts";
 
@@ -20,6 +21,7 @@ const folder = await mkdtemp(path.join(os.tmpdir(), "pawl-bench-"));
 try {
   const figures: Figure[] = [
     ...(await measureThroughput(folder)),
+    ...(await measureLatency(folder)),
     ...(await measureHistory(folder)),
     ...(await measureBytes(folder)),
     ...(await measureSnapshot(folder)),

@@ -1,41 +1,77 @@
 import path from "node:path";
-import type Database from "better-sqlite3";
-import { openConnection } from "../src/db/open.ts";
-import { openStore } from "../src/db/store.ts";
+import { openStore, type Store } from "../src/db/store.ts";
 import { claimRuns, runThrough } from "./agents.ts";
+import { openFloor, replyBody, resultBody } from "./floor.ts";
 
 const concurrency = 50;
 const stepsPerRun = 200;
 /** Holds about twenty of the steps below. */
 const contextTokens = 1500;
 
-/** Steps a second through loop and store, against the same rows written by bare better-sqlite3, one commit a step. */
+/** Steps a second at concurrency 50, against the same rows written by bare better-sqlite3, one commit a step. */
 export async function measureThroughput(folder: string) {
-  const loop = await loopStepsPerSecond(path.join(folder, "loop.db"));
-  const floor = await floorStepsPerSecond(path.join(folder, "floor.db"));
+  const floor = await floorRate(path.join(folder, "floor.db"));
+  const loop = await storeRate(path.join(folder, "loop.db"), throughLoop("pure"));
+  const verbs = await storeRate(path.join(folder, "verbs.db"), throughVerbs);
+  const unsafe = await storeRate(path.join(folder, "unsafe.db"), throughLoop("unsafe"));
+  const figure = (name: string, rate: number, atLeast: number) => ({
+    name: `${name} at concurrency ${concurrency} / the same rows, one commit a step`,
+    ratio: rate / floor,
+    bound: { atLeast },
+    detail: `${rate.toFixed(0)} against ${floor.toFixed(0)} steps/s`,
+  });
+  const { name, detail, ...rest } = figure("steps through loop and store", loop.rate, 1);
   return [
-    {
-      name: "steps through loop and store at concurrency 50 / the same rows, one commit a step",
-      ratio: loop.rate / floor,
-      bound: { atLeast: 0.5 },
-      detail: `${loop.rate.toFixed(0)} against ${floor.toFixed(0)} steps/s, window of ${loop.largestWindow} steps at the most`,
-    },
+    { name, ...rest, detail: `${detail}, window of ${loop.largestWindow} steps at the most` },
+    figure("steps through the store's verbs alone", verbs.rate, 1.5),
+    figure("steps with an unsafe call through loop and store", unsafe.rate, 0.6),
   ];
 }
 
-async function loopStepsPerSecond(file: string): Promise<{ rate: number; largestWindow: number }> {
+type Row = Awaited<ReturnType<typeof claimRuns>>[number];
+
+async function storeRate(file: string, work: (store: Store, row: Row) => Promise<void>) {
   const store = await openStore({ file });
   const rows = await claimRuns(store, concurrency);
   const startedAt = performance.now();
-  await Promise.all(rows.map((row) => runThrough(store, row, { steps: stepsPerRun, contextTokens })));
+  await Promise.all(rows.map((row) => work(store, row)));
   const seconds = (performance.now() - startedAt) / 1000;
   const largestWindow = await largestWindowOf(store, rows[0]?.id ?? "");
   await store.close();
   return { rate: (concurrency * stepsPerRun) / seconds, largestWindow };
 }
 
+function throughLoop(toolClass: "pure" | "unsafe") {
+  return (store: Store, row: Row) => runThrough(store, row, { steps: stepsPerRun, contextTokens, toolClass });
+}
+
+/** What the loop hands to the store for a step, in the same order: the result of one step and the plan of the next together. */
+async function throughVerbs(store: Store, row: Row): Promise<void> {
+  const claim = { runId: row.id, workerId: row.ownerId ?? "", epoch: row.epoch };
+  const usage = { promptTokens: null, completionTokens: null, cachedTokens: null, reasoningTokens: null };
+  const call = { ordinal: 1, tool: "noop", class: "pure", wireId: "call_1" };
+  let result: Promise<void> | undefined;
+  for (let step = 1; step <= stepsPerRun; step += 1) {
+    const plan = store.plan(claim, { n: step, step, purpose: "step", model: "scripted" }, 0);
+    await Promise.all([result, plan]);
+    const seq = step * 2 - 1;
+    const settled = { n: step, usage, responseId: null };
+    await store.appendReply(
+      claim,
+      { seq, step, kind: "reply", body: replyBody, tokens: 20 },
+      { calls: [call], settled, activeMs: 0 },
+    );
+    result = store.appendResult(
+      claim,
+      { seq: seq + 1, step, kind: "result", ordinal: 1, body: resultBody, tokens: 20 },
+      { state: "done", note: null, activeMs: 0 },
+    );
+  }
+  await result;
+}
+
 /** The most steps between two compactions, with the four that one keeps. */
-async function largestWindowOf(store: Awaited<ReturnType<typeof openStore>>, runId: string): Promise<number> {
+async function largestWindowOf(store: Store, runId: string): Promise<number> {
   const compactions = await store.loadCompactions(runId);
   const messages = await store.loadMessages(runId);
   const stepAt = (at: number) => messages.findLast((message) => message.at <= at)?.step ?? 0;
@@ -48,70 +84,12 @@ async function largestWindowOf(store: Awaited<ReturnType<typeof openStore>>, run
   return largest;
 }
 
-/** The rows that a step leaves, in one transaction, with nothing around it. */
-async function floorStepsPerSecond(file: string): Promise<number> {
-  const { sqlite } = await openConnection(file);
-  const statements = prepareFloor(sqlite);
+async function floorRate(file: string): Promise<number> {
   const runIds = Array.from({ length: concurrency }, (_, n) => `r${n}`);
-  for (const id of runIds) statements.insertRun.run({ id, at: Date.now() });
-  const reply = JSON.stringify({
-    role: "assistant",
-    content: null,
-    tool_calls: [{ id: "call_1", type: "function", function: { name: "noop", arguments: '{"text":""}' } }],
-    finish_reason: "tool_calls",
-  });
-  const result = JSON.stringify({ role: "tool", tool_call_id: "call_1", content: "done" });
+  const floor = await openFloor(file, runIds);
   const startedAt = performance.now();
-  for (let step = 1; step <= stepsPerRun; step += 1) {
-    for (const run of runIds) {
-      const at = Date.now();
-      statements.begin.run();
-      statements.updateRun.run({ run, seq: step * 2 - 1, step });
-      statements.insertMessage.run({
-        run,
-        seq: step * 2 - 1,
-        step,
-        kind: "reply",
-        ordinal: null,
-        body: reply,
-        at,
-      });
-      statements.insertModelCall.run({ run, n: step, step, at });
-      statements.insertCall.run({ run, step, seq: step * 2, at });
-      statements.updateRun.run({ run, seq: step * 2, step });
-      statements.insertMessage.run({
-        run,
-        seq: step * 2,
-        step,
-        kind: "result",
-        ordinal: 1,
-        body: result,
-        at,
-      });
-      statements.commit.run();
-    }
-  }
+  for (let step = 1; step <= stepsPerRun; step += 1) for (const run of runIds) floor.writeStep(run, step);
   const seconds = (performance.now() - startedAt) / 1000;
-  sqlite.close();
+  floor.close();
   return (concurrency * stepsPerRun) / seconds;
-}
-
-function prepareFloor(sqlite: Database.Database) {
-  return {
-    begin: sqlite.prepare("BEGIN IMMEDIATE"),
-    commit: sqlite.prepare("COMMIT"),
-    insertRun: sqlite.prepare(
-      "INSERT INTO runs (id, batch_id, spec, spec_hash, status, epoch, created_at) VALUES (@id, 'b0', '{}', '', 'running', 1, @at)",
-    ),
-    updateRun: sqlite.prepare("UPDATE runs SET seq = @seq, steps = @step WHERE id = @run"),
-    insertMessage: sqlite.prepare(
-      "INSERT INTO messages (run_id, seq, step, epoch, kind, ordinal, body, tokens, at) VALUES (@run, @seq, @step, 1, @kind, @ordinal, @body, 20, @at)",
-    ),
-    insertModelCall: sqlite.prepare(
-      "INSERT INTO model_calls (run_id, n, step, epoch, purpose, model, state, started_at, ended_at) VALUES (@run, @n, @step, 1, 'step', 'scripted', 'done', @at, @at)",
-    ),
-    insertCall: sqlite.prepare(
-      "INSERT INTO calls (run_id, step, ordinal, epoch, origin, tool, class, state, provider_id, result_seq, ended_at) VALUES (@run, @step, 1, 1, 'model', 'noop', 'pure', 'done', 'call_1', @seq, @at)",
-    ),
-  };
 }
