@@ -16,6 +16,8 @@ const leaseMs = 600_000;
 const usage = { promptTokens: null, completionTokens: null, cachedTokens: null, reasoningTokens: null };
 
 /** A tool that does nothing: what remains is the loop and the store. */
+const noop = { pure: noopTool("pure"), unsafe: noopTool("unsafe") };
+
 function noopTool(toolClass: "pure" | "unsafe"): Tool {
   return defineTool({
     name: "noop",
@@ -88,7 +90,7 @@ export async function runThrough(store: Store, row: RunRow, load: Load): Promise
   const claim = { runId: row.id, workerId: row.ownerId ?? "", epoch: row.epoch };
   const protocol = nativeProtocol(profileOf(defaultBaseUrl));
   const log = openRunLog({ store, claim, protocol, activeMs: () => 0 });
-  const tool = noopTool(load.toolClass ?? "pure");
+  const tool = noop[load.toolClass ?? "pure"];
   if (row.promptHash === null) await begin({ store, row, claim, log, tool });
   else log.load(await store.loadTail(row.id, row.promptHash));
   try {
