@@ -1,11 +1,11 @@
-import { existsSync, mkdtempSync, rmSync } from "node:fs";
-import os from "node:os";
+import { mkdtempSync } from "node:fs";
 import path from "node:path";
 import type Database from "better-sqlite3";
 import fc from "fast-check";
-import { expect, onTestFinished, test } from "vitest";
+import { expect, test } from "vitest";
 import { openStore } from "../../src/db/store.ts";
 import { expectSoundLogs } from "../helpers/invariants.ts";
+import { memoryFolder } from "../helpers/memory-folder.ts";
 import { anyCommand, type Command, claim, obey, removeWorker, steer } from "./model/commands.ts";
 import { tryFenced } from "./model/fenced.ts";
 import { closeWorld, createWorld, expectAgreement, isTerminal, type World } from "./model/world.ts";
@@ -36,13 +36,6 @@ test(`the store does what its model says, whatever its users do (seed ${seed})`,
   const { crash_loop: _, ...often } = seen;
   for (const [name, count] of Object.entries(often)) expect(count, name).toBeGreaterThan(10);
 });
-
-/** In memory where there is such a place: waiting for the disk would take most of the time. */
-function memoryFolder(): string {
-  const folder = mkdtempSync(path.join(existsSync("/dev/shm") ? "/dev/shm" : os.tmpdir(), "pawl-test-"));
-  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
-  return folder;
-}
 
 async function play(world: World, commands: Command[]): Promise<void> {
   for (const command of commands) {

@@ -15,14 +15,14 @@ export interface Command {
 
 const leaseMs = 10_000;
 const hourMs = 3_600_000;
-const lanes = [null, null, "/a", "/b"];
+const lanes = [null, "/a", "/a"];
 const clockMoves = [1, 500, 500, leaseMs / 4, leaseMs / 4, leaseMs / 2, leaseMs, hourMs, -hourMs];
 const removals: RemovalReason[] = ["dead", "dead", "lease_expired", "stopped"];
 
 /** By weight: owners do most of it. */
 const weights: Record<string, number> = {
   ...{ enqueue: 4, addWorker: 4, claim: 12, renewLease: 5, removeWorker: 2, moveClock: 3, wakeDue: 2 },
-  ...{ die: 3, cancel: 1, pause: 2, resume: 3, retry: 1 },
+  ...{ die: 5, cancel: 1, pause: 2, resume: 3, retry: 1 },
   ...{ begin: 3, plan: 9, reply: 8, start: 4, result: 8, confirmOwned: 1, wait: 1, release: 1, finish: 2 },
 };
 
@@ -65,7 +65,7 @@ function choose<Item>(items: Item[], at: number): Item | undefined {
 
 async function enqueue(world: World, at: number): Promise<void> {
   const dir = choose(lanes, at) ?? null;
-  const [added] = await world.store.enqueue([newTask({ priority: at % 2 }, { dir })]);
+  const [added] = await world.store.enqueue([newTask({ priority: (at >> 4) % 2 }, { dir })]);
   addRun(world, added?.id ?? "", dir === null ? null : `dir:${dir}`);
 }
 
