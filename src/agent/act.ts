@@ -105,6 +105,7 @@ async function answer(agent: Agent, call: PendingCall): Promise<Answer> {
   // Harmless to repeat, or certain never to have begun: this is a first try under our epoch.
   agent.log.startCall(call);
   await agent.log.committed();
+  failpoint("call.started");
   return { output: await executeCall(input), state: "done" };
 }
 

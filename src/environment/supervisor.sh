@@ -27,7 +27,11 @@ main() {
   [ -e "$base.stopped" ] || kill "$watchdog"
   wait "$watchdog"
   if [ -e "$base.stopped" ]; then read -r reason <"$base.stopped"; else end_leftovers; fi
-  echo "$code $reason" >"$base.exit.new" && mv "$base.exit.new" "$base.exit"
+  # On a full disk the end is known here alone: it is written as soon as there is room, while anybody may still want it.
+  until echo "$code $reason" >"$base.exit.new" && mv "$base.exit.new" "$base.exit"; do
+    [ -d "${base%/*}" ] || exit 1
+    sleep 1
+  done
 }
 
 command_itself() {

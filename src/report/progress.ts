@@ -139,6 +139,8 @@ function describeUpkeep(event: string, facts: Facts, { palette, manyRuns }: Form
     }
     case "worker.lease_lost":
       return "this worker's lease has run out (the machine slept, or was too busy): beginning anew";
+    case "disk.full":
+      return `the disk is full (${flat(facts.database ?? facts.error)}): nothing is lost, work goes on once there is room`;
     case "model.retried":
       return `the model is asked again in ${duration(Number(facts.delayMs))} (retry ${facts.attempt}): ${flat(facts.error)}`;
     case "window.compacted":

@@ -5,6 +5,7 @@ import { RunAborted } from "../abort.ts";
 import type { Command, CommandResult } from "../environment/environment.ts";
 import { RecoverableError } from "../errors.ts";
 import { failpoint } from "../failpoint.ts";
+import { untilRoom } from "../full-disk.ts";
 import { readOutput } from "./command-output.ts";
 import { describeResult } from "./command-result.ts";
 import { defineTool } from "./define.ts";
@@ -55,7 +56,8 @@ export const bashTool = defineTool({
   async recover({ timeoutMs }, context, startedEpoch) {
     const { environment } = context;
     const files = filesOf(context, startedEpoch);
-    const found = await environment.find(files);
+    // On a full disk nobody can say yet: to guess would leave a command behind that runs.
+    const found = await untilRoom(() => environment.find(files), { signal: context.signal });
     const limitMs = Math.min(timeoutMs ?? context.commandTimeoutMs, maxTimeoutMs);
     switch (found.state) {
       case "not_started":

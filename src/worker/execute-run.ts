@@ -18,6 +18,7 @@ import { finishWorkspace } from "../workspace/finish.ts";
 import { prepareWorkspace } from "../workspace/prepare.ts";
 import type { Workspace, WorkspaceOrigin } from "../workspace/workspace.ts";
 import { prepareAgent } from "./prepare-agent.ts";
+import { withRoom } from "./room.ts";
 import { startClock } from "./run-clock.ts";
 import { skippedNotes } from "./skipped-snapshots.ts";
 
@@ -110,12 +111,14 @@ async function workOn(work: Work): Promise<Ended> {
   const binding = await bindOrWait(resources, spec);
   if ("wait" in binding) return binding;
   const run = runPaths(resources.paths, row.id);
-  await mkdir(run.outputs, { recursive: true });
-  await mkdir(run.calls, { recursive: true });
   const { repo, ref, dir } = spec;
   const origin = await copyOrigin(work);
   const request = { paths: resources.paths, run, repo, ref, dir, lastTree: row.tree, origin };
-  const workspace = await prepareWorkspace(request, controller.signal);
+  const workspace = await withRoom(work, async () => {
+    await mkdir(run.outputs, { recursive: true });
+    await mkdir(run.calls, { recursive: true });
+    return prepareWorkspace(request, controller.signal);
+  });
   work.workspace = workspace;
   failpoint("workspace.prepared");
   const agent = await prepareAgent({ work, spec, binding, workspace });
@@ -160,7 +163,9 @@ async function finish(work: Work, outcome: Outcome): Promise<void> {
   failpoint("finish.started");
   await resources.store.confirmOwned(claim);
   const products = workspace
-    ? await finishWorkspace({ run, workspace, runId: row.id, key: row.key, title: titleOf(row) })
+    ? await withRoom(work, () =>
+        finishWorkspace({ run, workspace, runId: row.id, key: row.key, title: titleOf(row) }),
+      )
     : { tree: null, headCommit: null, branch: null, changedFiles: null, notes: [] };
   failpoint("finish.prepared");
   const { tree, headCommit, branch, changedFiles } = products;

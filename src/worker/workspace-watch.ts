@@ -11,6 +11,7 @@ import { snapshot } from "../workspace/snapshot.ts";
 import type { Workspace } from "../workspace/workspace.ts";
 import { describeChanges, namedPaths } from "./change-list.ts";
 import type { Work } from "./execute-run.ts";
+import { withRoom } from "./room.ts";
 import { hasSkipped, recordSkipped } from "./skipped-snapshots.ts";
 
 /** Keeps a run's log and its workspace in agreement. */
@@ -39,7 +40,10 @@ export function watchWorkspace(options: {
 
   async function take(): Promise<string | null> {
     // Without a signal: a call that has ended is recorded with its tree even where the run is broken off.
-    const taken = workspace.baseTree === null ? firstSkipped : await snapshot({ path: workspace.path, run });
+    const taken =
+      workspace.baseTree === null
+        ? firstSkipped
+        : await withRoom(work, () => snapshot({ path: workspace.path, run }));
     if ("tree" in taken) return taken.tree;
     if (!isSkipSaid) await recordSkipped(store, claim, taken.skipped);
     isSkipSaid = true;
@@ -80,7 +84,7 @@ export function watchWorkspace(options: {
       if (existsSync(workspace.path)) return;
       const { repo, ref, dir } = spec;
       const request = { paths: resources.paths, run, repo, ref, dir, lastTree: log.tree() };
-      const { rebuilt } = await prepareWorkspace(request, controller.signal);
+      const { rebuilt } = await withRoom(work, () => prepareWorkspace(request, controller.signal));
       await store.addEvent(claim, { kind: "workspace_rebuilt", data: { path: workspace.path } });
       if (rebuilt !== undefined) tell(rebuilt, null);
     },

@@ -1,6 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { rm } from "node:fs/promises";
 import { messageOf } from "../errors.ts";
+import { isDiskFull } from "../full-disk.ts";
 import type { RunPaths } from "../paths.ts";
 import { installBranch } from "./branch-install.ts";
 import { branchCandidates, chooseBranch } from "./branch-name.ts";
@@ -60,6 +61,7 @@ export async function publishBranch(
     return { commit, branch, notes };
   } catch (error) {
     signal?.throwIfAborted();
+    if (isDiskFull(error)) throw error;
     return { commit: null, branch: null, notes: [...notes, `no branch in the clone: ${messageOf(error)}`] };
   }
 }

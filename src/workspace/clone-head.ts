@@ -1,5 +1,6 @@
 import { lstat } from "node:fs/promises";
 import path from "node:path";
+import { isDiskFull } from "../full-disk.ts";
 import type { RunPaths } from "../paths.ts";
 import { GitError, git } from "./git.ts";
 import { storeOptions } from "./snapshot-store.ts";
@@ -43,7 +44,7 @@ export async function readHead(options: {
     const commit = await git(["rev-parse", "--verify", `${agentHead}^{commit}`], store);
     return { commit, hasRepository: true, note: null };
   } catch (error) {
-    if (!(error instanceof GitError)) throw error;
+    if (!(error instanceof GitError) || isDiskFull(error)) throw error;
     const isUnborn = error.message.includes("couldn't find remote ref");
     const note = isUnborn
       ? "the clone's HEAD has no commits: the branch starts at the base commit"

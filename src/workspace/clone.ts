@@ -1,5 +1,6 @@
 import { existsSync } from "node:fs";
 import path from "node:path";
+import { isDiskFull } from "../full-disk.ts";
 import { GitError, type GitOptions, git, tryGit } from "./git.ts";
 import type { Checkout } from "./mirror.ts";
 import type { Source } from "./source.ts";
@@ -76,7 +77,7 @@ async function fillSubmodules({ source, target, signal }: Omit<CloneOptions, "ch
     });
     return [];
   } catch (error) {
-    if (!(error instanceof GitError)) throw error;
+    if (!(error instanceof GitError) || isDiskFull(error)) throw error;
     return [`submodules could not be filled: ${error.message}`];
   }
 }

@@ -1,5 +1,6 @@
 import { existsSync } from "node:fs";
 import { messageOf } from "../errors.ts";
+import { isDiskFull } from "../full-disk.ts";
 import type { RunPaths } from "../paths.ts";
 import { publishBranch } from "./branch.ts";
 import { readHead } from "./clone-head.ts";
@@ -27,7 +28,7 @@ const maxNamedFolders = 20;
 /**
  * Gathers what a run leaves behind: the last snapshot, the changed files, the patch and, for a clone with a change, the
  * branch. Made for every outcome and every state an agent may leave a folder in: what cannot be known is null, and a note
- * says why. Only an abort rejects, with the signal's reason. May be repeated.
+ * says why. Only an abort rejects, with the signal's reason, and a full disk. May be repeated.
  */
 export async function finishWorkspace(options: FinishOptions): Promise<Products> {
   const { workspace, signal } = options;
@@ -36,6 +37,7 @@ export async function finishWorkspace(options: FinishOptions): Promise<Products>
     await gather(options, products);
   } catch (error) {
     signal?.throwIfAborted();
+    if (isDiskFull(error)) throw error;
     products.notes.push(`the workspace could not be read to its end: ${messageOf(error)}`);
   }
   if (workspace.kind === "dir") products.headCommit = await headOfFolder(workspace.path, signal);

@@ -1,5 +1,6 @@
 import { existsSync } from "node:fs";
 import { execa } from "execa";
+import { isWithoutRoom, saysDiskFull } from "../full-disk.ts";
 
 /** Bounds of one git command: its time, what it may print, and the grace between TERM and KILL. */
 const gitTimeoutMs = 120_000;
@@ -42,9 +43,16 @@ export class GitError extends Error {
 /** Runs git and returns its output without the last newline. Throws GitError, or the signal's reason. */
 export async function git(args: string[], options: GitOptions): Promise<string> {
   const result = await tryGit(args, options);
-  if (result.exitCode !== 0)
-    throw new GitError("exit", failureLine(result.stderr) || `git ${args[0]} failed`);
+  if (result.exitCode !== 0) throw await exitError(result.stderr, options);
   return result.stdout.replace(/\n$/, "");
+}
+
+/** What a failed command said; and where the disk was full, that it was: git does not always say so. */
+export async function exitError(stderr: string, options: GitOptions): Promise<GitError> {
+  const line = failureLine(stderr) || "git failed without a word";
+  if (saysDiskFull(line)) return new GitError("exit", line);
+  const isFull = saysDiskFull(stderr) || (await isWithoutRoom([options.cwd, options.env?.GIT_DIR]));
+  return new GitError("exit", isFull ? `${line}: No space left on device` : line);
 }
 
 /** Runs git for NUL-separated output. */
@@ -141,7 +149,7 @@ function notStarted(message: string, cwd: string | undefined, signal: string | u
 }
 
 /** The line that says why: git's last `fatal:`, else its first `error:`, else the first line. */
-export function failureLine(stderr: string): string {
+function failureLine(stderr: string): string {
   const lines = decodePath(stderr)
     .split(/[\r\n]+/)
     .filter((line) => line.trim() !== "");

@@ -3,6 +3,7 @@ import { existsSync } from "node:fs";
 import { readdir, rename, rm } from "node:fs/promises";
 import path from "node:path";
 import { WorkspaceError } from "../errors.ts";
+import { isDiskFull } from "../full-disk.ts";
 import { GitError, type GitOptions, git, tryGit, withoutCredentials } from "./git.ts";
 import { withLock } from "./lock.ts";
 import { type Source, sourceError } from "./source.ts";
@@ -209,7 +210,7 @@ async function fetchUnlisted({ mirror, source, ref, signal }: RefWork): Promise<
   try {
     await fetchInto({ mirror, source, refspecs: [`+${ref}:${kept}`], prune: false, signal });
   } catch (error) {
-    if (error instanceof GitError && error.kind === "exit") return null;
+    if (error instanceof GitError && error.kind === "exit" && !isDiskFull(error)) return null;
     throw sourceError(source, error);
   }
   return commitOf(mirror, kept, signal);

@@ -1,6 +1,7 @@
 import { existsSync } from "node:fs";
 import { appendFile, copyFile, mkdir, readFile, rm, writeFile } from "node:fs/promises";
 import path from "node:path";
+import { isDiskFull } from "../full-disk.ts";
 import type { RunPaths } from "../paths.ts";
 import { decodePath, encodeList, GitError, type GitOptions, git, gitList, rawPath, tryGit } from "./git.ts";
 import { unsettleTimes } from "./index-times.ts";
@@ -43,7 +44,7 @@ export async function openStore(options: StoreOptions): Promise<{ ready: true } 
     if (workspace.kind === "dir") await seedFromFolder(run, workspace.path, signal);
     return { ready: true };
   } catch (error) {
-    if (!(error instanceof GitError)) throw error;
+    if (!(error instanceof GitError) || isDiskFull(error)) throw error;
     return { skipped: error.message };
   }
 }

@@ -1,8 +1,9 @@
 import { randomUUID } from "node:crypto";
 import { link, lstat, rename, rm } from "node:fs/promises";
 import path from "node:path";
+import { isDiskFull, saysDiskFull } from "../full-disk.ts";
 import type { RunPaths } from "../paths.ts";
-import { encodeList, failureLine, GitError, type GitOptions, git, gitList, rawPath, tryGit } from "./git.ts";
+import { encodeList, exitError, GitError, type GitOptions, git, gitList, rawPath, tryGit } from "./git.ts";
 import { settleTimes, unsettleTimes } from "./index-times.ts";
 import { storeOptions } from "./snapshot-store.ts";
 
@@ -32,7 +33,7 @@ interface SnapshotOptions {
 /**
  * Records the workspace as a git tree, byte for byte, and returns the tree's id, or why there is none. Ignored files,
  * `.git` folders and `.pawl` are left out; repositories inside of the workspace are recorded as plain files. Cheap where
- * nothing changed: the run's index remembers file times.
+ * nothing changed: the run's index remembers file times. Rejects where the disk is full; it may be taken again then.
  */
 export async function snapshot(
   options: SnapshotOptions,
@@ -55,7 +56,7 @@ export async function snapshot(
     await rename(index, run.index);
     return { tree, notes };
   } catch (error) {
-    if (!(error instanceof GitError)) throw error;
+    if (!(error instanceof GitError) || isDiskFull(error)) throw error;
     return { skipped: error.message };
   } finally {
     for (const left of [index, `${index}.lock`]) await rm(left, { force: true });
@@ -98,7 +99,7 @@ async function recordChanges(
   }
   const without = nested.empty.map((folder) => `:(exclude,literal)${folder.slice(0, -1)}`);
   const added = await tryGit(["add", "--all", "--ignore-errors", "--", ".", ...without], inWorkspace);
-  if (added.exitCode > 1) throw new GitError("exit", failureLine(added.stderr));
+  if (added.exitCode > 1 || saysDiskFull(added.stderr)) throw await exitError(added.stderr, inWorkspace);
   if (added.exitCode === 0) return [];
   const failed = added.stderr.match(/^error: (unable to index file|invalid path)/gim)?.length ?? 0;
   return [`${failed === 1 ? "1 file" : `${failed || "some"} files`} could not be read, and not recorded`];

@@ -4,7 +4,7 @@ import path from "node:path";
 import { onTestFinished } from "vitest";
 import { waitUntil } from "./wait-until.ts";
 
-const main = path.join(import.meta.dirname, "..", "..", "dist", "cli", "main.js");
+const builtMain = path.join(import.meta.dirname, "..", "..", "dist", "cli", "main.js");
 const endTimeoutMs = 30_000;
 
 /** A real `pawl` process and what it wrote so far. */
@@ -21,13 +21,17 @@ export interface PawlProcess {
   stopped(): Promise<void>;
 }
 
+/** Where and how to start `pawl`; `main` is the file to run where it is not the one that was built. */
+export interface PawlOptions {
+  cwd: string;
+  env: Record<string, string>;
+  main?: string | undefined;
+}
+
 /** Starts `pawl` as a user would. It is killed when the test ends, if it still runs. */
-export function startPawl(
-  args: string[],
-  options: { cwd: string; env: Record<string, string> },
-): PawlProcess {
+export function startPawl(args: string[], options: PawlOptions): PawlProcess {
   const env = { PATH: process.env.PATH ?? "", HOME: options.cwd, ...options.env };
-  const child = spawn(process.execPath, [main, ...args], {
+  const child = spawn(process.execPath, [options.main ?? builtMain, ...args], {
     cwd: options.cwd,
     env,
     stdio: ["ignore", "pipe", "pipe"],
@@ -70,7 +74,7 @@ export function startPawl(
 }
 
 /** Runs `pawl` to its end. */
-export async function runPawl(args: string[], options: { cwd: string; env: Record<string, string> }) {
+export async function runPawl(args: string[], options: PawlOptions) {
   const started = startPawl(args, options);
   const { code, signal } = await started.ended();
   return { code, signal, stdout: started.stdout(), stderr: started.stderr() };

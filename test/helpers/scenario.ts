@@ -38,7 +38,7 @@ export type Story = (
 
 export async function createScenario(
   story: Story,
-  options: { config?: Record<string, unknown>; env?: Record<string, string> } = {},
+  options: { config?: Record<string, unknown>; env?: Record<string, string>; main?: string } = {},
 ): Promise<Scenario> {
   const folder = temporaryFolder({ "pawl.config.json": JSON.stringify(options.config ?? {}) });
   const repo = path.join(folder, "source");
@@ -55,7 +55,7 @@ export async function createScenario(
       what: `nothing of ${home} runs`,
     });
   });
-  const at = { cwd: folder, env };
+  const at = { cwd: folder, env, main: options.main };
   return {
     folder,
     repo,
@@ -70,7 +70,7 @@ export async function createScenario(
       if (result.code !== 0) throw new Error(result.stderr);
     },
     worker: ({ args = ["--drain"], env: own = {} } = {}) =>
-      startPawl(["worker", ...args], { cwd: folder, env: { ...env, ...own } }),
+      startPawl(["worker", ...args], { ...at, env: { ...env, ...own } }),
     async json(...args) {
       const { stdout, stderr, code } = await runPawl([...args, "--json"], at);
       if (code !== 0) throw new Error(`pawl ${args.join(" ")}: ${stderr}`);
