@@ -8,7 +8,7 @@ import { fieldFlags, fieldsFromFlags } from "../producer/fields.ts";
 import { tasksFromFlags } from "../producer/new-task.ts";
 import type { EnqueueResult, NewTask } from "../producer/task.ts";
 import { parseTaskFile, taskFileFormat } from "../producer/task-file.ts";
-import { counted } from "../report/text.ts";
+import { counted, flat } from "../report/text.ts";
 import { note, print, printJson } from "./output.ts";
 
 type Options = Record<string, unknown> & { file?: string; batch?: string; dryRun?: boolean; json?: boolean };
@@ -52,7 +52,7 @@ function describe(
   const isPlaceless = task?.spec.repo === null && task.spec.dir === null;
   const place = isPlaceless ? `, in an empty folder: ${runPaths(pawl.paths, id).workspace}` : "";
   const old = changed ? "exists, but its task differs (the run is untouched)" : "already there";
-  return [id, ...(key === null ? [] : [key]), created ? `enqueued${place}` : old].join("  ");
+  return [id, ...(key === null ? [] : [flat(key)]), created ? `enqueued${place}` : old].join("  ");
 }
 
 interface Settings {
@@ -119,7 +119,7 @@ function showTasks(tasks: NewTask[], json: boolean): void {
     if (json) printJson({ key: task.key, batch: task.batch, priority: task.priority, ...task.spec });
     else
       print(
-        `${task.key ?? "(no key)"}  ${task.spec.repo ?? task.spec.dir ?? "(empty folder)"}  ${task.spec.prompt.split("\n")[0]}`,
+        `${flat(task.key ?? "(no key)")}  ${task.spec.repo ?? task.spec.dir ?? "(empty folder)"}  ${task.spec.prompt.split("\n")[0]}`,
       );
   }
   note(`${counted(tasks.length, "task")} would be enqueued; nothing was`);

@@ -12,9 +12,9 @@ import { tasksFromFlags } from "../producer/new-task.ts";
 import type { NewTask } from "../producer/task.ts";
 import { exportMessages } from "../report/export.ts";
 import type { RunReport } from "../report/run-view.ts";
-import { counted, duration, printable } from "../report/text.ts";
+import { counted, duration } from "../report/text.ts";
 import { describeEntry, followRun } from "./logs.ts";
-import { note, print, printJson } from "./output.ts";
+import { note, printData, printJson } from "./output.ts";
 import { onStopSignals, openProgress, type Progress } from "./progress.ts";
 
 type Options = Record<string, unknown> & {
@@ -161,7 +161,7 @@ async function conclude(input: {
 }): Promise<void> {
   const { pawl, report, wasStopped, options } = input;
   if (options.json) printJson(report);
-  else if (report.result !== null) print(process.stdout.isTTY ? printable(report.result) : report.result);
+  else if (report.result !== null) printData(`${report.result}\n`);
   for (const line of summarize(report)) note(line);
   if (isTerminal(report.status)) process.exitCode = report.status === "succeeded" ? 0 : 1;
   else process.exitCode = wasStopped ? interrupted : 1;
@@ -186,8 +186,5 @@ function summarize(report: RunReport): string[] {
     changedFiles === null ? "" : `${counted(changedFiles.length, "file")} changed`,
   ];
   const next = ["show", ...(changedFiles?.length ? ["diff"] : [])].map((verb) => `pawl ${verb} ${id}`);
-  return [
-    ...(error === null ? [] : [printable(error)]),
-    `${facts.filter(Boolean).join(" · ")} (${next.join(", ")})`,
-  ];
+  return [...(error === null ? [] : [error]), `${facts.filter(Boolean).join(" · ")} (${next.join(", ")})`];
 }

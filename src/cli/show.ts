@@ -1,6 +1,6 @@
 import type { EventRow } from "../db/read.ts";
 import { notesOf, phaseOf, type RunReport, reportRun } from "../report/run-view.ts";
-import { duration, flat, printable } from "../report/text.ts";
+import { duration, flat } from "../report/text.ts";
 import { withStore } from "./look.ts";
 import { paint, print, printJson } from "./output.ts";
 
@@ -24,8 +24,8 @@ function describe(
   const { path, branch, base, head } = run.workspace;
   const facts: [string, string | null][] = [
     ["run", run.id],
-    ["key", run.key],
-    ["batch", run.batch],
+    ["key", run.key && flat(run.key)],
+    ["batch", run.batch && flat(run.batch)],
     ["attempt", run.attempt > 1 ? String(run.attempt) : null],
     [
       "status",
@@ -63,10 +63,7 @@ function describe(
     ["notes", notes.join("\n")],
     ["what happened", events.map(describeEvent).join("\n")],
   ];
-  return [
-    ...lines,
-    ...sections.flatMap(([name, text]) => (text ? ["", paint("bold", name), printable(text)] : [])),
-  ];
+  return [...lines, ...sections.flatMap(([name, text]) => (text ? ["", paint("bold", name), text] : []))];
 }
 
 function describeEvent(event: EventRow): string {

@@ -3,6 +3,7 @@ import type { RetryChanges, Steered } from "../db/steer.ts";
 import type { Store } from "../db/store.ts";
 import { ConfigError } from "../errors.ts";
 import { classOf, isTerminal, reasonClasses } from "../outcome.ts";
+import { flat } from "../report/text.ts";
 import { withStore } from "./look.ts";
 import { note, print, printJson } from "./output.ts";
 
@@ -30,7 +31,7 @@ export async function steer(verb: string, references: string[], options: Options
     for (const run of chosen) {
       const steered = await change(store, { verb, id: run.id, changes });
       if (options.json) printJson(steered);
-      else print([run.id, ...(run.key === null ? [] : [run.key]), describe(verb, steered)].join("  "));
+      else print([run.id, ...(run.key === null ? [] : [flat(run.key)]), describe(verb, steered)].join("  "));
     }
     if (chosen.length === 0) note(`no run to ${verb}`);
   });
