@@ -12,7 +12,7 @@ import { asConfigError, readStep, treeAfter } from "./step.ts";
 export async function diff(reference: string, options: { step?: string; json?: boolean }): Promise<void> {
   await withStore(async ({ paths, store }) => {
     const run = await store.findRun(reference);
-    const step = options.step === undefined ? undefined : readStep(options.step, 1);
+    const step = options.step === undefined ? undefined : readStep(options.step, { run, least: 1 });
     // Before its first snapshot a run that goes on has nothing to show, which patchOf says.
     const isGoing = step === undefined && !isTerminal(run.status) && run.tree !== null;
     const found =
