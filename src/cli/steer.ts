@@ -52,7 +52,7 @@ async function requireTools(names: string[]): Promise<void> {
   ]);
   const config = await loadConfig({ cwd: process.cwd(), env: process.env });
   const [problem] = (await findUnknownTools(names, config.tools)).values();
-  if (problem !== undefined) throw new ConfigError(problem);
+  if (problem !== undefined) throw new ConfigError(`--tools: ${problem}`);
 }
 
 async function chooseRuns(

@@ -110,7 +110,8 @@ export function createTask(options: {
   const { prompt, systemPrompt } = fields;
   const systemText = systemPrompt === undefined ? null : files.read(systemPrompt);
   const problems = problemsOf(fields, files);
-  problems.push(...(fields.tools ?? []).flatMap((name) => unknownTools?.get(name) ?? []));
+  const unknown = (fields.tools ?? []).flatMap((name) => unknownTools?.get(name) ?? []);
+  problems.push(...unknown.map((problem) => `tools: ${problem}`));
   if (systemText === undefined) {
     problems.push(`systemPrompt: expected a file that can be read, got ${systemPrompt}`);
   }

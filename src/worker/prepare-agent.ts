@@ -56,7 +56,7 @@ export function chooseTools(tools: Tool[], names: string[] | null): Tool[] {
     const tool = tools.find((each) => each.name === name);
     if (tool) return tool;
     const known = tools.map((each) => each.name);
-    throw new ConfigError(`${describeUnknownTool(name, known)}: pawl retry --tools names others`);
+    throw new ConfigError(`${describeUnknownTool(name, known)}: correct the task's tools`);
   });
 }
 

@@ -96,7 +96,7 @@ test("retry takes the flags of a task, its prompt and place aside", async () => 
   expect(request?.messages[0]?.content).toContain("Be better.");
   expect(request?.tools?.map((tool) => tool.function.name)).toEqual(["bash", "read_file"]);
   for (const [wrong, said] of [
-    [["--tools", "bsh"], 'got "bsh" (did you mean "bash"?)'],
+    [["--tools", "bsh"], 'got bsh (did you mean "bash"?)'],
     [["--system-prompt", "none.md"], "--system-prompt: expected a file that can be read"],
     [["--repo", "."], "unknown option '--repo'"],
   ] as const) {
