@@ -3,6 +3,11 @@ export class ConfigError extends Error {
   override name = "ConfigError";
 }
 
+/** The database file cannot be used. No run is to blame for it, so none may be ended by it. */
+export class DatabaseError extends ConfigError {
+  override name = "DatabaseError";
+}
+
 /** The run belongs to another owner now, or the lease has run out: whoever gets this stops and writes nothing more. */
 export class LeaseLostError extends Error {
   override name = "LeaseLostError";

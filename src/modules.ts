@@ -47,6 +47,25 @@ export async function loadTools(files: string[]): Promise<Tool[]> {
   return tools;
 }
 
+/**
+ * Why names that tasks give for tools cannot be used, by name. The modules are loaded only where a name is not built in.
+ * Throws ConfigError for a module that cannot be loaded.
+ */
+export async function findUnknownTools(names: string[], files: string[]): Promise<Map<string, string>> {
+  if (names.length === 0) return new Map();
+  const [{ builtInTools }, { describeUnknownTool }] = await Promise.all([
+    import("./tools/built-in.ts"),
+    import("./tools/names.ts"),
+  ]);
+  const builtIn = builtInTools().map((tool) => tool.name);
+  const others = [...new Set(names)].filter((name) => !builtIn.includes(name));
+  if (others.length === 0) return new Map();
+  const own = (await loadTools(files)).map((tool) => tool.name);
+  const known = [...new Set([...builtIn, ...own])];
+  const unknown = others.filter((name) => !own.includes(name));
+  return new Map(unknown.map((name) => [name, describeUnknownTool(name, known)]));
+}
+
 /** A module without a default export, and what CommonJS and JSON give, is its own default. */
 function namespaceOf(loaded: unknown): Record<string, unknown> {
   if (typeof loaded !== "object" || loaded === null || Array.isArray(loaded)) return { default: loaded };

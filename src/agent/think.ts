@@ -32,7 +32,8 @@ export async function think(agent: Agent): Promise<Outcome | undefined> {
   }
   agent.logger.info("step.started", {
     step: log.state.steps + 1,
-    maxSteps: agent.maxSteps,
+    // Numbered like the step: what a fork copied counts for neither.
+    maxSteps: agent.maxSteps + log.state.copiedSteps,
     windowTokens: tokens,
   });
   const startedAt = performance.now();

@@ -16,15 +16,18 @@ export async function apply(reference: string, options: { to?: string; json?: bo
     if (spec.dir !== null)
       throw new ConfigError(`run ${run.id} worked in ${spec.dir} itself: its change is already there`);
     const checkout = options.to === undefined ? checkoutOf(spec.repo) : path.resolve(options.to);
-    const { files } = await applyToCheckout({ patch: await patchOf(run, paths), checkout });
-    if (options.json) return printJson({ id: run.id, checkout, files });
+    const { files, isThere } = await applyToCheckout({ patch: await patchOf(run, paths), checkout });
+    if (options.json) return printJson({ id: run.id, checkout, files, ...(isThere && { isThere }) });
     for (const file of files) print(file);
-    note(
-      files.length === 0
-        ? "the run changed nothing"
-        : `${counted(files.length, "file")} changed in ${checkout}`,
-    );
+    note(describe({ files, isThere, checkout }));
   });
+}
+
+function describe(applied: { files: string[]; isThere: boolean; checkout: string }): string {
+  const { files, isThere, checkout } = applied;
+  if (isThere) return `the change is in ${checkout} already; nothing was done`;
+  if (files.length === 0) return "the run changed nothing";
+  return `${counted(files.length, "file")} changed in ${checkout}`;
 }
 
 function checkoutOf(repo: string | null): string {

@@ -2,10 +2,9 @@ import type { RunView } from "../db/read.ts";
 import type { Store } from "../db/store.ts";
 import { isTerminal } from "../outcome.ts";
 import { type DataPaths, runPaths } from "../paths.ts";
-import { printable } from "../report/text.ts";
 import { type Change, diffTrees } from "../workspace/diff.ts";
 import { withStore } from "./look.ts";
-import { note, paint, printJson, type Style } from "./output.ts";
+import { note, paint, printData, printJson, type Style } from "./output.ts";
 import { patchOf } from "./patch.ts";
 import { asConfigError, readStep, treeAfter } from "./step.ts";
 
@@ -13,7 +12,7 @@ import { asConfigError, readStep, treeAfter } from "./step.ts";
 export async function diff(reference: string, options: { step?: string; json?: boolean }): Promise<void> {
   await withStore(async ({ paths, store }) => {
     const run = await store.findRun(reference);
-    const step = options.step === undefined ? undefined : readStep(options.step, 1);
+    const step = options.step === undefined ? undefined : readStep(options.step, { run, least: 1 });
     // Before its first snapshot a run that goes on has nothing to show, which patchOf says.
     const isGoing = step === undefined && !isTerminal(run.status) && run.tree !== null;
     const found =
@@ -31,8 +30,7 @@ export async function diff(reference: string, options: { step?: string; json?: b
         ...found,
         patch: patch.toString("utf8"),
       });
-    else if (process.stdout.isTTY) process.stdout.write(coloured(patch.toString("utf8")));
-    else process.stdout.write(patch);
+    else printData(process.stdout.isTTY ? coloured(patch.toString("utf8")) : patch);
     const what = step === undefined ? `run ${run.id}` : `step ${step} of run ${run.id}`;
     if (patch.length === 0 && !options.json) note(`${what} changed no file${isGoing ? " so far" : ""}`);
   });
@@ -57,7 +55,7 @@ const styles: [start: RegExp, style: Style][] = [
 ];
 
 function coloured(patch: string): string {
-  return printable(patch)
+  return patch
     .split("\n")
     .map((line) => {
       const style = styles.find(([start]) => start.test(line))?.[1];

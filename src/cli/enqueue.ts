@@ -2,13 +2,14 @@ import { readFile } from "node:fs/promises";
 import path from "node:path";
 import { loadConfig } from "../config.ts";
 import { ConfigError, messageOf } from "../errors.ts";
+import { findUnknownTools } from "../modules.ts";
 import { runPaths } from "../paths.ts";
 import { openPawl, type Pawl, taskDefaults } from "../pawl.ts";
 import { fieldFlags, fieldsFromFlags } from "../producer/fields.ts";
-import { tasksFromFlags } from "../producer/new-task.ts";
+import { tasksFromFlags, type UnknownTools } from "../producer/new-task.ts";
 import type { EnqueueResult, NewTask } from "../producer/task.ts";
 import { parseTaskFile, taskFileFormat } from "../producer/task-file.ts";
-import { counted } from "../report/text.ts";
+import { counted, flat } from "../report/text.ts";
 import { note, print, printJson } from "./output.ts";
 
 type Options = Record<string, unknown> & { file?: string; batch?: string; dryRun?: boolean; json?: boolean };
@@ -22,10 +23,11 @@ export async function enqueue(prompt: string | undefined, options: Options): Pro
   const batch = options.batch ?? null;
   const defaults = taskDefaults(config);
   const cwd = process.cwd();
-  const tasks =
+  const read =
     options.file === undefined
       ? fromFlags(prompt, options, { batch, defaults })
       : await fromFile(options.file, prompt, options, { batch, defaults });
+  const tasks = await readTasks(read, config.tools);
   if (options.dryRun) return showTasks(tasks, options.json ?? false);
   const pawl = await openPawl({ cwd });
   try {
@@ -52,21 +54,33 @@ function describe(
   const isPlaceless = task?.spec.repo === null && task.spec.dir === null;
   const place = isPlaceless ? `, in an empty folder: ${runPaths(pawl.paths, id).workspace}` : "";
   const old = changed ? "exists, but its task differs (the run is untouched)" : "already there";
-  return [id, ...(key === null ? [] : [key]), created ? `enqueued${place}` : old].join("  ");
+  return [id, ...(key === null ? [] : [flat(key)]), created ? `enqueued${place}` : old].join("  ");
 }
+
+/** Names of tools are looked up once all else is right: modules need not be loaded for what is refused anyway. */
+export async function readTasks(read: Read, modules: string[]): Promise<NewTask[]> {
+  const tasks = read(new Map());
+  const names = tasks.flatMap(({ spec }) => spec.tools ?? []);
+  const unknown = await findUnknownTools(names, modules);
+  return unknown.size === 0 ? tasks : read(unknown);
+}
+
+/** Throws ConfigError that names the tasks with a tool that is among the unknown ones. */
+type Read = (unknownTools: UnknownTools) => NewTask[];
 
 interface Settings {
   batch: string | null;
   defaults: ReturnType<typeof taskDefaults>;
 }
 
-function fromFlags(prompt: string | undefined, options: Options, { batch, defaults }: Settings): NewTask[] {
+function fromFlags(prompt: string | undefined, options: Options, { batch, defaults }: Settings): Read {
   if (prompt === undefined) {
     throw new ConfigError(
       'expected a prompt or --file, got neither: pawl enqueue "PROMPT", or pawl enqueue --file tasks.jsonl',
     );
   }
-  return tasksFromFlags({ flags: { ...options, prompt }, cwd: process.cwd(), batch, defaults });
+  const flags = { ...options, prompt };
+  return (unknownTools) => tasksFromFlags({ flags, cwd: process.cwd(), batch, defaults, unknownTools });
 }
 
 /** Flags are defaults for the rows of a file. */
@@ -75,7 +89,7 @@ async function fromFile(
   prompt: string | undefined,
   options: Options,
   { batch, defaults }: Settings,
-): Promise<NewTask[]> {
+): Promise<Read> {
   const cwd = process.cwd();
   if (options.key !== undefined)
     throw new ConfigError("expected --key with one task, got it with --file: keys of a file are in its rows");
@@ -85,14 +99,15 @@ async function fromFile(
   const { repo: _repos, ...flags } = pickFields(options);
   const given = { ...flags, ...(prompt !== undefined && { prompt }), ...(repos && { repo: repos[0] }) };
   const format = file === "-" ? "jsonl" : taskFileFormat(file);
-  return parseTaskFile({
+  const input = {
     content: await readContent(file),
     format,
     name: file === "-" ? "standard input" : file,
     baseDir: file === "-" ? cwd : path.dirname(path.resolve(file)),
     batch,
     defaults: { ...defaults, ...fieldsFromFlags({ flags: given, cwd }) },
-  });
+  } as const;
+  return (unknownTools) => parseTaskFile({ ...input, unknownTools });
 }
 
 function pickFields(options: Options): Record<string, unknown> {
@@ -119,7 +134,7 @@ function showTasks(tasks: NewTask[], json: boolean): void {
     if (json) printJson({ key: task.key, batch: task.batch, priority: task.priority, ...task.spec });
     else
       print(
-        `${task.key ?? "(no key)"}  ${task.spec.repo ?? task.spec.dir ?? "(empty folder)"}  ${task.spec.prompt.split("\n")[0]}`,
+        `${flat(task.key ?? "(no key)")}  ${task.spec.repo ?? task.spec.dir ?? "(empty folder)"}  ${task.spec.prompt.split("\n")[0]}`,
       );
   }
   note(`${counted(tasks.length, "task")} would be enqueued; nothing was`);

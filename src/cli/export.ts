@@ -1,7 +1,7 @@
 import { ConfigError } from "../errors.ts";
 import { exportMessages, exportRow } from "../report/export.ts";
 import { withStore } from "./look.ts";
-import { printJson } from "./output.ts";
+import { printData, printJson } from "./output.ts";
 import { patchOf } from "./patch.ts";
 
 const formats = ["messages", "jsonl", "patch"];
@@ -15,9 +15,9 @@ export async function exportRun(reference: string, { format }: { format: string 
     throw new ConfigError(`expected --format to be one of ${formats.join(", ")}, got ${format}`);
   await withStore(async ({ paths, store }) => {
     const run = await store.findRun(reference);
-    if (format === "patch") process.stdout.write(await patchOf(run, paths));
+    if (format === "patch") printData(await patchOf(run, paths));
     else if (format === "jsonl")
       for (const row of await store.loadMessages(run.id)) printJson(exportRow(row));
-    else process.stdout.write(`${JSON.stringify(await exportMessages(store, run), null, 2)}\n`);
+    else printData(`${JSON.stringify(await exportMessages(store, run), null, 2)}\n`);
   });
 }

@@ -10,7 +10,7 @@ export async function fork(
 ): Promise<void> {
   await withStore(async ({ store }) => {
     const run = await store.findRun(reference);
-    const step = readStep(options.step, 0);
+    const step = readStep(options.step, { run, least: 0 });
     const id = await store.fork(run.id, { step, followUp: prompt ?? null });
     if (options.json) return printJson({ id, origin: run.id, step });
     print(id);

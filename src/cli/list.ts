@@ -1,7 +1,7 @@
 import { ConfigError } from "../errors.ts";
 import { statuses } from "../outcome.ts";
 import { phaseOf, type RunReport, reportRun } from "../report/run-view.ts";
-import { clip, displayWidth, duration, flat } from "../report/text.ts";
+import { clip, copied, displayWidth, duration, flat } from "../report/text.ts";
 import { openLook } from "./look.ts";
 import { note, paint, print, printJson, table } from "./output.ts";
 
@@ -27,16 +27,24 @@ export async function list(options: {
   }
   const { paths, store } = await openLook();
   const rows = store ? await store.loadRuns({ batch: options.batch, status, limit }) : [];
-  const runs: RunReport[] = [];
-  for (const row of rows) runs.push(reportRun(row, paths, store ? await phaseOf(store, row) : null));
+  const runs: Listed[] = [];
+  for (const row of rows) {
+    const report = reportRun(row, paths, store ? await phaseOf(store, row) : null);
+    runs.push({ report, copiedSteps: row.copiedSteps });
+  }
   await store?.close();
-  if (options.json) runs.forEach(printJson);
+  if (options.json) for (const { report } of runs) printJson(report);
   else if (runs.length === 0) note(`no runs in ${paths.dataDir}`);
   else print(describe(runs).join("\n"));
 }
 
+interface Listed {
+  report: RunReport;
+  copiedSteps: number;
+}
+
 /** The table; what ends a line takes the room that is left. */
-function describe(runs: RunReport[]): string[] {
+function describe(runs: Listed[]): string[] {
   const [heading = "", ...lines] = table(headings, runs.map(cells));
   const width = 2 + [heading, ...lines].reduce((widest, line) => Math.max(widest, displayWidth(line)), 0);
   const room = process.stdout.isTTY ? process.stdout.columns - width : resultColumns.most;
@@ -44,13 +52,13 @@ function describe(runs: RunReport[]): string[] {
   return [
     paint("bold", `${heading}${" ".repeat(width - displayWidth(heading))}RESULT`),
     ...lines.map((line, index) => {
-      const text = clip(flat(runs[index]?.error ?? runs[index]?.result), columns);
+      const text = clip(flat(runs[index]?.report.error ?? runs[index]?.report.result), columns);
       return `${line}${" ".repeat(width - displayWidth(line))}${text}`.trimEnd();
     }),
   ];
 }
 
-function cells(run: RunReport): string[] {
+function cells({ report: run, copiedSteps }: Listed): string[] {
   const end = run.finishedAt === null ? Date.now() : Date.parse(run.finishedAt);
   return [
     run.id,
@@ -58,7 +66,7 @@ function cells(run: RunReport): string[] {
     clip(flat(run.batch), maxNameColumns),
     describeStatus(run),
     run.reason ?? "",
-    `${run.steps}/${run.maxSteps}`,
+    `${run.steps}/${run.maxSteps}${copied(copiedSteps)}`,
     run.startedAt === null ? "" : duration(end - Date.parse(run.startedAt)),
   ];
 }

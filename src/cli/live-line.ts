@@ -1,4 +1,5 @@
 import { clip } from "../report/text.ts";
+import { forTerminal } from "./output.ts";
 
 const refreshMs = 200;
 const clearLine = "\r\u001b[2K";
@@ -17,13 +18,13 @@ export function openLiveLine(options: {
 }): LiveLine {
   const { stream, current, decorate } = options;
   const isLive = stream.isTTY && process.env.TERM !== "dumb";
-  if (!isLive) return { write: (line) => void stream.write(`${line}\n`), close: () => {} };
+  if (!isLive) return { write: (line) => void stream.write(`${forTerminal(line)}\n`), close: () => {} };
   let isShown = false;
 
   function draw(above = ""): void {
     const line = current();
     // A line as wide as the terminal would wrap, and could not be taken back.
-    const shown = line === undefined ? "" : decorate(clip(line, (stream.columns || 80) - 1));
+    const shown = line === undefined ? "" : forTerminal(decorate(clip(line, (stream.columns || 80) - 1)));
     if (isShown || above !== "" || shown !== "") stream.write(`${isShown ? clearLine : ""}${above}${shown}`);
     isShown = shown !== "";
   }
@@ -31,7 +32,7 @@ export function openLiveLine(options: {
   const timer = setInterval(draw, refreshMs);
   timer.unref();
   return {
-    write: (line) => draw(`${line}\n`),
+    write: (line) => draw(`${forTerminal(line)}\n`),
     close() {
       clearInterval(timer);
       if (isShown) stream.write(clearLine);

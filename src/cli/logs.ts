@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Store } from "../db/store.ts";
 import { isTerminal } from "../outcome.ts";
-import { printable } from "../report/text.ts";
+import { flat, printable } from "../report/text.ts";
 import { readTimeline, type TimelineEntry } from "../report/timeline.ts";
 import { withStore } from "./look.ts";
 import { exitOnInterrupt, paint, print, printJson } from "./output.ts";
@@ -41,7 +41,9 @@ export function describeEntry(entry: TimelineEntry): string {
     const facts = Object.entries(entry.data as Record<string, unknown>);
     return [
       head,
-      ...facts.map(([name, value]) => `${name}=${typeof value === "string" ? value : JSON.stringify(value)}`),
+      ...facts.map(
+        ([name, value]) => `${name}=${typeof value === "string" ? flat(value) : JSON.stringify(value)}`,
+      ),
     ].join(" ");
   }
   return [head, ...describeMessage(entry.data as Record<string, unknown>)].join("\n");

@@ -2,6 +2,7 @@
 import { CommanderError } from "commander";
 import { ConfigError } from "../errors.ts";
 import { armFailpoint } from "../failpoint.ts";
+import { note } from "./output.ts";
 import { createProgram } from "./program.ts";
 
 /** Exit codes of the contract. */
@@ -42,14 +43,14 @@ function report(error: unknown, command: string | undefined): number {
   if (error instanceof CommanderError) {
     if (error.exitCode === 0) return 0;
     // Help that was not asked for is on stderr already.
-    if (error.code !== "commander.help") process.stderr.write(`pawl: ${explain(error, command)}\n`);
+    if (error.code !== "commander.help") note(`pawl: ${explain(error, command)}`);
     return exitCodes.wrongUse;
   }
   if (error instanceof ConfigError) {
-    process.stderr.write(`pawl: ${error.message}\n`);
+    note(`pawl: ${error.message}`);
     return exitCodes.wrongUse;
   }
-  process.stderr.write(`pawl: ${error instanceof Error ? (error.stack ?? error.message) : String(error)}\n`);
+  note(`pawl: ${error instanceof Error ? (error.stack ?? error.message) : String(error)}`);
   return exitCodes.failed;
 }
 

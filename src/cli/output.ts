@@ -1,5 +1,12 @@
+import { randomUUID } from "node:crypto";
 import { styleText } from "node:util";
-import { displayWidth } from "../report/text.ts";
+import { displayWidth, printable } from "../report/text.ts";
+
+// All that a command writes goes through here. Lines for people are cleaned here and nowhere else has to think of it: a
+// key, a path or a message may hold escape sequences, which must not reach a terminal. Our own colours do.
+
+/** Stands for the escape character of our own colours until a line is written. Text from outside cannot hold it. */
+const ownEscape = `\u001b${randomUUID()}`;
 
 /** One JSON document on stdout. */
 export function printJson(value: unknown): void {
@@ -8,12 +15,29 @@ export function printJson(value: unknown): void {
 
 /** A line for people that is the answer of a look command: stdout. */
 export function print(line = ""): void {
-  process.stdout.write(`${line}\n`);
+  process.stdout.write(`${forTerminal(line)}\n`);
 }
 
 /** A line for people beside the answer: stderr. */
 export function note(line: string): void {
-  process.stderr.write(`${line}\n`);
+  process.stderr.write(`${forTerminal(line)}\n`);
+}
+
+/** What a program may read, byte for byte: an answer, a patch. A terminal gets it as people's text. */
+export function printData(data: string | Uint8Array): void {
+  if (!process.stdout.isTTY) process.stdout.write(data);
+  else
+    process.stdout.write(forTerminal(typeof data === "string" ? data : Buffer.from(data).toString("utf8")));
+}
+
+/** Takes back the last lines of stdout, where it is a terminal. */
+export function eraseLines(count: number): void {
+  process.stdout.write(`\u001b[${count}A\u001b[J`);
+}
+
+/** Text as a terminal may get it: no control characters but line feeds, tabs and the colours of `paint`. */
+export function forTerminal(text: string): string {
+  return text.split(ownEscape).map(printable).join("\u001b");
 }
 
 /** Rows under their headings, columns aligned as a terminal shows them. */
@@ -31,10 +55,13 @@ export function table(headings: string[], rows: string[][]): string[] {
 
 export type Style = Parameters<typeof styleText>[0];
 
-/** Colours text where the stream is a terminal and NO_COLOR is not set. */
+/** Colours text where the stream is a terminal and NO_COLOR is not set. To be written by `print`, `note` or `forTerminal`. */
 export function paint(style: Style, text: string, stream: NodeJS.WriteStream = process.stdout): string {
   const isWanted = stream.isTTY && !process.env.NO_COLOR;
-  return isWanted ? styleText(style, text, { validateStream: false }) : text;
+  if (!isWanted) return text;
+  // Only what goes around the text is ours: what the text itself holds is still to be cleaned.
+  const around = styleText(style, "\n", { validateStream: false }).replaceAll("\u001b", ownEscape);
+  return around.split("\n").join(text);
 }
 
 /** Ends a command that only watches with the exit code of an interruption. */

@@ -142,15 +142,13 @@ function addTake(program: Command): void {
     .action(async (reference, options) => (await import("./export.ts")).exportRun(reference, options));
 }
 
-/** What a new attempt may do differently. */
-const retryFields = ["maxSteps", "timeLimitMs", "model"];
-
 function addSteer(program: Command, fields: FieldFlag[]): void {
   const verbs = {
     cancel: "end runs; what they did is kept",
     pause: "hold runs after their current step",
     resume: "go on with runs that wait",
-    retry: "make a new attempt of finished runs, in a fresh workspace",
+    retry:
+      "make a new attempt of finished runs, in a fresh workspace; flags change the task, its prompt and place aside",
   };
   for (const [verb, description] of Object.entries(verbs)) {
     const command = program
@@ -163,7 +161,7 @@ function addSteer(program: Command, fields: FieldFlag[]): void {
     if (verb === "retry")
       addFieldFlags(
         command,
-        fields.filter(({ name }) => retryFields.includes(name)),
+        fields.filter(({ isForRetry }) => isForRetry),
       );
     command.action(async (references, options) =>
       (await import("./steer.ts")).steer(verb, references, options),

@@ -21,7 +21,7 @@ interface Options {
 export async function restore(reference: string, options: Options): Promise<void> {
   await withStore(async ({ paths, store }) => {
     const run = await store.findRun(reference);
-    const step = readStep(options.step, 0);
+    const step = readStep(options.step, { run, least: 0 });
     const tree = await treeAfter(store, run, step);
     const files = runPaths(paths, run.id);
     const input = { store, run, files, tree, step };

@@ -12,9 +12,10 @@ import { tasksFromFlags } from "../producer/new-task.ts";
 import type { NewTask } from "../producer/task.ts";
 import { exportMessages } from "../report/export.ts";
 import type { RunReport } from "../report/run-view.ts";
-import { counted, duration, printable } from "../report/text.ts";
+import { clip, counted, duration, flat } from "../report/text.ts";
+import { readTasks } from "./enqueue.ts";
 import { describeEntry, followRun } from "./logs.ts";
-import { note, print, printJson } from "./output.ts";
+import { note, paint, printData, printJson } from "./output.ts";
 import { onStopSignals, openProgress, type Progress } from "./progress.ts";
 
 type Options = Record<string, unknown> & {
@@ -28,6 +29,7 @@ type Options = Record<string, unknown> & {
 };
 
 const watchPollMs = 250;
+const maxPromptColumns = 60;
 const interrupted = 130;
 
 /** `pawl run`: one task, worked on here; steps on stderr, the answer on stdout. Ctrl-C leaves it resumable. */
@@ -38,8 +40,8 @@ export async function run(prompt: string, options: Options): Promise<void> {
   const cwd = process.cwd();
   const config = await loadConfig({ cwd, env: process.env, flags: settings });
   const flags = { ...options, prompt, ...choosePlace(options) };
-  const defaults = taskDefaults(config);
-  const [task] = tasksFromFlags({ flags, cwd, batch: options.batch ?? null, defaults });
+  const input = { flags, cwd, batch: options.batch ?? null, defaults: taskDefaults(config) };
+  const [task] = await readTasks((unknownTools) => tasksFromFlags({ ...input, unknownTools }), config.tools);
   if (!task) throw new Error("one prompt gives one task");
   // What would only fail later is looked at before anything is stored.
   const { model, baseUrl } = resolveModelSettings(config, task.spec.model);
@@ -87,10 +89,19 @@ async function enqueueOne(pawl: Pawl, task: NewTask, progress: Progress): Promis
   const [created] = await pawl.enqueueParsed([task]);
   if (!created) throw new Error("one task gives one run");
   if (!created.created) {
-    const differs = created.changed ? ", whose task differs" : "";
-    progress.note(`the key ${created.key} is taken by run ${created.id}${differs}: going on with that run`);
+    const taken = await pawl.getRun(created.id);
+    progress.note(describeTaken(taken, { isChanged: created.changed === true, prompt: task.spec.prompt }));
   }
   return created.id;
+}
+
+/** The same key is the same run: nobody may take an old answer for one to a new prompt. */
+function describeTaken(run: RunReport, task: { isChanged: boolean; prompt: string }): string {
+  const { id, key, status, finishedAt } = run;
+  const stand = finishedAt === null ? `is ${status}` : `${status} at ${finishedAt}`;
+  const head = `the key ${flat(key)} is taken by run ${id}, which ${stand}: ${finishedAt === null ? "going on with that run" : "nothing is run, this is its answer"}`;
+  if (!task.isChanged) return `${head}; pawl retry ${id} makes a new attempt`;
+  return `${paint("red", "NOT USED", process.stderr)}: the new task, ${JSON.stringify(clip(flat(task.prompt), maxPromptColumns))}, differs from the one enqueued. ${head}. Another --key runs the new task; pawl retry ${id} tries the old one again`;
 }
 
 async function workOn(
@@ -161,7 +172,7 @@ async function conclude(input: {
 }): Promise<void> {
   const { pawl, report, wasStopped, options } = input;
   if (options.json) printJson(report);
-  else if (report.result !== null) print(process.stdout.isTTY ? printable(report.result) : report.result);
+  else if (report.result !== null) printData(`${report.result}\n`);
   for (const line of summarize(report)) note(line);
   if (isTerminal(report.status)) process.exitCode = report.status === "succeeded" ? 0 : 1;
   else process.exitCode = wasStopped ? interrupted : 1;
@@ -186,8 +197,5 @@ function summarize(report: RunReport): string[] {
     changedFiles === null ? "" : `${counted(changedFiles.length, "file")} changed`,
   ];
   const next = ["show", ...(changedFiles?.length ? ["diff"] : [])].map((verb) => `pawl ${verb} ${id}`);
-  return [
-    ...(error === null ? [] : [printable(error)]),
-    `${facts.filter(Boolean).join(" · ")} (${next.join(", ")})`,
-  ];
+  return [...(error === null ? [] : [error]), `${facts.filter(Boolean).join(" · ")} (${next.join(", ")})`];
 }

@@ -1,6 +1,7 @@
 import type { EventRow } from "../db/read.ts";
 import { notesOf, phaseOf, type RunReport, reportRun } from "../report/run-view.ts";
-import { duration, flat, printable } from "../report/text.ts";
+import { storedSpec } from "../report/stored-spec.ts";
+import { copied, duration, flat } from "../report/text.ts";
 import { withStore } from "./look.ts";
 import { paint, print, printJson } from "./output.ts";
 
@@ -11,21 +12,26 @@ export async function show(reference: string, options: { json?: boolean }): Prom
     const run = reportRun(row, paths, await phaseOf(store, row));
     if (options.json) return printJson(run);
     const events = await store.loadEvents({ runId: row.id });
-    const facts = { prompt: JSON.parse(row.spec).prompt, events, notes: notesOf(row) };
+    const { copiedSteps } = row;
+    const facts = { prompt: storedSpec(row).prompt, events, notes: notesOf(row), copiedSteps };
     for (const line of describe(run, facts)) print(line);
   });
 }
 
-function describe(
-  run: RunReport,
-  { prompt, events, notes }: { prompt: string; events: EventRow[]; notes: string[] },
-): string[] {
+interface Facts {
+  prompt: string;
+  events: EventRow[];
+  notes: string[];
+  copiedSteps: number;
+}
+
+function describe(run: RunReport, { prompt, events, notes, copiedSteps }: Facts): string[] {
   const end = run.finishedAt === null ? Date.now() : Date.parse(run.finishedAt);
   const { path, branch, base, head } = run.workspace;
   const facts: [string, string | null][] = [
     ["run", run.id],
-    ["key", run.key],
-    ["batch", run.batch],
+    ["key", run.key && flat(run.key)],
+    ["batch", run.batch && flat(run.batch)],
     ["attempt", run.attempt > 1 ? String(run.attempt) : null],
     [
       "status",
@@ -40,7 +46,7 @@ function describe(
           .filter(Boolean)
           .join(" · "),
     ],
-    ["steps", `${run.steps} of ${run.maxSteps}`],
+    ["steps", `${run.steps} of ${run.maxSteps}${copied(copiedSteps)}`],
     ["model", run.model],
     [
       "tokens",
@@ -63,10 +69,7 @@ function describe(
     ["notes", notes.join("\n")],
     ["what happened", events.map(describeEvent).join("\n")],
   ];
-  return [
-    ...lines,
-    ...sections.flatMap(([name, text]) => (text ? ["", paint("bold", name), printable(text)] : [])),
-  ];
+  return [...lines, ...sections.flatMap(([name, text]) => (text ? ["", paint("bold", name), text] : []))];
 }
 
 function describeEvent(event: EventRow): string {

@@ -2,7 +2,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { reportStatus, type StatusReport } from "../report/status.ts";
 import { counted } from "../report/text.ts";
 import { type Look, openLook } from "./look.ts";
-import { exitOnInterrupt, paint, print, printJson, type Style } from "./output.ts";
+import { eraseLines, exitOnInterrupt, paint, print, printJson, type Style } from "./output.ts";
 
 const watchPollMs = 250;
 
@@ -60,7 +60,7 @@ function showText(options: StatusOptions): (report: StatusReport) => void {
   return (report) => {
     const lines = describe(report, options);
     if (lines.join("\n") === last.join("\n")) return;
-    if (last.length > 0) process.stdout.write(process.stdout.isTTY ? `\u001b[${last.length}A\u001b[J` : "\n");
+    if (last.length > 0) process.stdout.isTTY ? eraseLines(last.length) : print();
     for (const line of lines) print(line);
     last = lines;
   };

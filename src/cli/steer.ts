@@ -1,8 +1,10 @@
 import type { RunView } from "../db/read.ts";
-import type { RetryChanges, Steered } from "../db/steer.ts";
+import { requireRetryable, type Steered } from "../db/steer.ts";
 import type { Store } from "../db/store.ts";
 import { ConfigError } from "../errors.ts";
 import { classOf, isTerminal, reasonClasses } from "../outcome.ts";
+import type { TaskChanges } from "../producer/task.ts";
+import { flat } from "../report/text.ts";
 import { withStore } from "./look.ts";
 import { note, print, printJson } from "./output.ts";
 
@@ -26,38 +28,46 @@ export async function steer(verb: string, references: string[], options: Options
   }
   const changes = verb === "retry" ? await readChanges(options) : {};
   await withStore(async ({ store }) => {
-    const chosen = await chooseRuns(store, { verb, references, options });
+    const chosen = await chooseRuns(store, { verb, references, options, changes });
     for (const run of chosen) {
       const steered = await change(store, { verb, id: run.id, changes });
       if (options.json) printJson(steered);
-      else print([run.id, ...(run.key === null ? [] : [run.key]), describe(verb, steered)].join("  "));
+      else print([run.id, ...(run.key === null ? [] : [flat(run.key)]), describe(verb, steered)].join("  "));
     }
     if (chosen.length === 0) note(`no run to ${verb}`);
   });
 }
 
-async function readChanges(flags: Record<string, unknown>): Promise<RetryChanges> {
-  const { fieldsFromFlags } = await import("../producer/fields.ts");
-  const { maxSteps, timeLimitMs, model } = fieldsFromFlags({ flags, cwd: process.cwd() });
-  return {
-    ...(maxSteps !== undefined && { maxSteps }),
-    ...(timeLimitMs !== undefined && { timeLimitMs }),
-    ...(model !== undefined && { model }),
-  };
+async function readChanges(flags: Record<string, unknown>): Promise<TaskChanges> {
+  const { changesFromFlags } = await import("../producer/new-task.ts");
+  const changes = changesFromFlags({ flags, cwd: process.cwd() });
+  if (changes.tools) await requireTools(changes.tools);
+  return changes;
+}
+
+async function requireTools(names: string[]): Promise<void> {
+  const [{ loadConfig }, { findUnknownTools }] = await Promise.all([
+    import("../config.ts"),
+    import("../modules.ts"),
+  ]);
+  const config = await loadConfig({ cwd: process.cwd(), env: process.env });
+  const [problem] = (await findUnknownTools(names, config.tools)).values();
+  if (problem !== undefined) throw new ConfigError(`--tools: ${problem}`);
 }
 
 async function chooseRuns(
   store: Store,
-  input: { verb: string; references: string[]; options: Options },
+  input: { verb: string; references: string[]; options: Options; changes: TaskChanges },
 ): Promise<RunView[]> {
-  const { verb, references, options } = input;
+  const { verb, references, options, changes } = input;
   const named = await Promise.all(references.map((reference) => store.findRun(reference)));
   const batch = options.batch === undefined ? [] : await store.loadRuns({ batch: options.batch });
   const inBatch = batch.filter((run) => canChange(verb, run, options));
   const ofClass = (run: RunView) => options.class === undefined || classOf(run.reason) === options.class;
   // One run may be named twice, or be in the batch too.
   const chosen = new Map([...named, ...inBatch].filter(ofClass).map((run) => [run.id, run]));
-  for (const run of chosen.values()) if (verb === "retry") requireFinished(run);
+  // Before anything is changed: all of the runs named, or none.
+  for (const run of chosen.values()) if (verb === "retry") requireRetryable(run, changes);
   return [...chosen.values()];
 }
 
@@ -70,24 +80,11 @@ function canChange(verb: string, run: RunView, options: Options): boolean {
   return !isTerminal(run.status);
 }
 
-/** Before anything is changed: all of the runs named, or none. */
-function requireFinished(run: RunView): void {
-  if (!isTerminal(run.status)) {
-    throw new ConfigError(
-      `expected finished runs to retry, got ${run.id}, which is ${run.status}: pawl cancel ${run.id} ends it`,
-    );
-  }
-  if (run.superseded)
-    throw new ConfigError(
-      `expected the newest attempt to retry, got ${run.id}, which another has superseded`,
-    );
-}
-
 type Change = Steered & { retriedAs?: string };
 
 async function change(
   store: Store,
-  { verb, id, changes }: { verb: string; id: string; changes: RetryChanges },
+  { verb, id, changes }: { verb: string; id: string; changes: TaskChanges },
 ): Promise<Change> {
   switch (verb) {
     case "cancel":
@@ -103,9 +100,9 @@ async function change(
   }
 }
 
-function describe(verb: string, { status, changed, retriedAs }: Change): string {
+function describe(verb: string, { status, changed, retriedAs, stands }: Change): string {
   if (retriedAs !== undefined) return `retried as ${retriedAs}`;
   if (!changed) return `stays ${status}`;
   if (status === "running") return `${verb} requested; its worker sees to it`;
-  return status;
+  return stands === undefined ? status : `${status}; run ${stands} stands again`;
 }

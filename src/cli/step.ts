@@ -3,18 +3,21 @@ import type { Store } from "../db/store.ts";
 import { ConfigError, WorkspaceError } from "../errors.ts";
 import { GitError } from "../workspace/git.ts";
 
-/** The number of a step as the command line gives it. */
-export function readStep(text: string, least: number): number {
+/** The number of a step of a run as the command line gives it, numbered as its log does: what a fork copied counts. */
+export function readStep(text: string, { run, least }: { run: RunView; least: 0 | 1 }): number {
   const step = Number(text);
-  if (/^\d+$/.test(text) && step >= least) return step;
-  throw new ConfigError(`expected --step to be a whole number from ${least} on, got ${JSON.stringify(text)}`);
+  const last = run.steps + run.copiedSteps;
+  if (/^\d+$/.test(text) && step >= least && step <= last) return step;
+  const range = last < least ? "it has none yet" : `${least} to ${last}`;
+  throw new ConfigError(
+    `expected --step to be a step of run ${run.id} (${range}), got ${JSON.stringify(text)}`,
+  );
 }
 
 /** The snapshot of the workspace as it was after a step; 0 is before the first. Throws ConfigError where there is none. */
 export async function treeAfter(store: Store, run: RunView, step: number): Promise<string> {
   const end = await store.getStep(run.id, step);
-  if (!end) throw new ConfigError(`expected a step that run ${run.id} has (0 to ${run.steps}), got ${step}`);
-  if (end.tree === null)
+  if (!end || end.tree === null)
     throw new ConfigError(`run ${run.id} has no snapshot of its workspace up to step ${step}`);
   return end.tree;
 }

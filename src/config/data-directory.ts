@@ -33,26 +33,62 @@ export function resolveDataPaths(options: { cwd: string; env: NodeJS.ProcessEnv 
   return pathsOf(dataDir, path.join(stateHome, "pawl", dataIdOf(dataDir)));
 }
 
-/** Whether anything was ever stored there. */
+/** Whether anything was ever stored there. Throws ConfigError for what is no folder, or cannot be looked into. */
 export function hasData(paths: DataPaths): boolean {
-  return existsSync(paths.database);
+  try {
+    statSync(paths.database);
+    return true;
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (code === "ENOENT") return false;
+    const got = code === "ENOTDIR" ? "a path that is none" : `${code}`;
+    throw new ConfigError(
+      `expected the data directory ${paths.dataDir} to be a folder that can be read, got ${got}: set PAWL_HOME to another folder`,
+      { cause: error },
+    );
+  }
 }
 
 /** Makes the data directory and the folder of the workspaces, both for the user alone; again is harmless. */
 export async function createDataDirectory(paths: DataPaths): Promise<void> {
   try {
-    const created = await mkdir(paths.dataDir, { recursive: true, mode: privateMode });
+    const isNew = await makeFolder(paths.dataDir);
     // An existing folder named by PAWL_HOME may hold other things, which are not ours to hide from git.
-    if (created !== undefined || path.basename(paths.dataDir) === folderName) {
+    if (isNew || path.basename(paths.dataDir) === folderName) {
       await writeOnce(path.join(paths.dataDir, ".gitignore"), "*\n");
     }
     await writeOnce(idFile(paths.dataDir), `${dataIdOf(paths.dataDir)}\n`);
-    await mkdir(paths.workspaces, { recursive: true, mode: privateMode });
+    await makeFolder(paths.workspaces);
   } catch (error) {
     throw new ConfigError(
       `cannot make the data directory ${paths.dataDir}: ${messageOf(error)}; set PAWL_HOME to a folder that can be written`,
       { cause: error },
     );
+  }
+}
+
+/**
+ * Makes a folder for the user alone, and those above it; true if it was not there. Node's own way never returns where the
+ * system takes no new folders, as in /proc.
+ */
+async function makeFolder(folder: string): Promise<boolean> {
+  try {
+    return await makeOne(folder);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== "ENOENT") throw error;
+  }
+  await makeFolder(path.dirname(folder));
+  return makeOne(folder);
+}
+
+async function makeOne(folder: string): Promise<boolean> {
+  try {
+    await mkdir(folder, { mode: privateMode });
+    return true;
+  } catch (error) {
+    const stats = statSync(folder, { throwIfNoEntry: false });
+    if (!stats?.isDirectory()) throw error;
+    return false;
   }
 }
 

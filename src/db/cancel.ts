@@ -11,6 +11,8 @@ const nothing = JSON.stringify({ result: null, error: null, changedFiles: null }
  * Returns the function that cancels a run that has no owner, inside the caller's transaction. One that has not
  * begun ends at once. One that has is queued for the next worker, which ends what an earlier owner left running and makes
  * the products of what was done. Gives the status.
+ *
+ * A retry that ends before it began has replaced nothing: the run that it was to replace stands again.
  */
 export function cancelRun(context: StoreContext): (run: { id: string; lane: string | null }) => Status {
   const { db, now } = context;
@@ -44,6 +46,26 @@ export function cancelRun(context: StoreContext): (run: { id: string; lane: stri
     })
     .where(eq(runs.id, placeholder("id")))
     .prepare();
+  const supersede = db
+    .update(runs)
+    .set({ superseded: sql`${placeholder("superseded")}` })
+    .where(eq(runs.id, placeholder("id")))
+    .prepare();
+  const findRetried = db
+    .select({ id: runs.originRunId })
+    .from(runs)
+    .where(and(eq(runs.id, placeholder("id")), eq(runs.origin, "retry")))
+    .prepare();
+
+  /** In this order: a key stands for one run at every moment. */
+  function giveBack(id: string): void {
+    const retried = findRetried.get({ id })?.id;
+    if (retried == null) return;
+    supersede.run({ id, superseded: 1 });
+    supersede.run({ id: retried, superseded: 0 });
+    record({ kind: "retry_cancelled", runId: retried, data: { retry: id } });
+  }
+
   return ({ id, lane }) => {
     if (findBegun.get({ id })) {
       hand.run({ id, now: now() });
@@ -51,6 +73,7 @@ export function cancelRun(context: StoreContext): (run: { id: string; lane: stri
     }
     end.run({ id, now: now() });
     lanes.leave(lane);
+    giveBack(id);
     record({ kind: "finished", runId: id, data: { status: "cancelled", reason: "cancelled" } });
     return "cancelled";
   };

@@ -24,15 +24,14 @@ export function countVerbs({ sqlite, db, read }: StoreContext) {
     .prepare();
 
   return {
-    /** How many runs there are, by status and reason, and what they used. */
+    /** How many runs there are, by status and reason, superseded ones aside; and what all of them used, those too. */
     countRuns(batch?: string) {
       return read(() => {
         const inBatch = batch === undefined ? undefined : eq(runs.batchId, requireBatch(db, batch));
-        const condition = and(sql`superseded = 0`, inBatch);
         const counts = db
           .select({ status: runs.status, reason: runs.reason, count: sql<number>`count(*)` })
           .from(runs)
-          .where(condition)
+          .where(and(sql`superseded = 0`, inBatch))
           .groupBy(runs.status, runs.reason)
           .all();
         const usage = db
@@ -42,7 +41,7 @@ export function countVerbs({ sqlite, db, read }: StoreContext) {
             cachedTokens: sql<number>`coalesce(sum(cached_tokens), 0)`,
           })
           .from(runs)
-          .where(condition)
+          .where(inBatch)
           .get() ?? { promptTokens: 0, completionTokens: 0, cachedTokens: 0 };
         return { counts, usage };
       });

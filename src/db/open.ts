@@ -5,7 +5,7 @@ import Database from "better-sqlite3";
 import { type BetterSQLite3Database, drizzle } from "drizzle-orm/better-sqlite3";
 import { migrate } from "drizzle-orm/better-sqlite3/migrator";
 import { readMigrationFiles } from "drizzle-orm/migrator";
-import { ConfigError } from "../errors.ts";
+import { ConfigError, DatabaseError } from "../errors.ts";
 import { retryBusy } from "./writer.ts";
 
 const migrationsFolder = fileURLToPath(new URL("../../migrations", import.meta.url));
@@ -38,7 +38,7 @@ export async function openConnection(file: string): Promise<Connection> {
     return { sqlite, db: drizzle(sqlite) };
   } catch (error) {
     sqlite?.close();
-    throw explain(error, file);
+    throw explainDatabase(error, file);
   }
 }
 
@@ -81,8 +81,8 @@ function appliedMigration(sqlite: Database.Database, file: string): Promise<numb
   });
 }
 
-function notOurs(file: string, found: string, cause?: unknown): ConfigError {
-  return new ConfigError(
+function notOurs(file: string, found: string, cause?: unknown): DatabaseError {
+  return new DatabaseError(
     `expected pawl's database at ${file}, but the file ${found}: restore it from a backup, move it away, or set PAWL_HOME to another folder`,
     { cause },
   );
@@ -121,13 +121,21 @@ export async function setPragmas(sqlite: Database.Database, file: string): Promi
   sqlite.pragma("foreign_keys = ON");
 }
 
-/** What SQLite says of a file that cannot be used, as a person needs it. */
-function explain(error: unknown, file: string): unknown {
+/**
+ * What SQLite says of a file that cannot be used, as a person needs it. Damage shows wherever it is read, long after opening,
+ * so the errors of every verb pass through here.
+ */
+export function explainDatabase(error: unknown, file: string): unknown {
   const code = error instanceof Database.SqliteError ? error.code : "";
   if (code === "SQLITE_NOTADB") return notOurs(file, "is not a SQLite file", error);
-  if (code.startsWith("SQLITE_CORRUPT")) return notOurs(file, "is damaged", error);
+  if (code.startsWith("SQLITE_CORRUPT")) {
+    return new DatabaseError(
+      `expected pawl's database at ${file}, but the file is damaged: stop all workers, keep a copy of it (with its -wal), then restore it from a backup, or put in its place what \`sqlite3 ${file} .recover | sqlite3 recovered.db\` can still read`,
+      { cause: error },
+    );
+  }
   if (/^SQLITE_(CANTOPEN|READONLY|PERM|AUTH)/.test(code)) {
-    return new ConfigError(
+    return new DatabaseError(
       `expected to read and write ${file}, got ${code}: check that this user may write the file and its folder`,
       { cause: error },
     );

@@ -23,8 +23,8 @@ export type ModelCallRow = typeof modelCalls.$inferSelect;
 export type CompactionRow = typeof compactions.$inferSelect;
 export type EventRow = typeof events.$inferSelect;
 
-/** Runs with the name of their batch; null is the default batch. */
-export type RunView = typeof runs.$inferSelect & { batch: string | null };
+/** Runs with the name of their batch, null is the default batch, and how many steps of another run they begin with. */
+export type RunView = typeof runs.$inferSelect & { batch: string | null; copiedSteps: number };
 
 /** Which runs to look at. */
 export interface RunFilter {
@@ -35,6 +35,10 @@ export interface RunFilter {
 }
 
 const latestFirst = desc(runs.id);
+/** Of the origin as long as the fork has not copied its log, of the fork where the origin is gone. */
+const copiedSteps = sql<number>`coalesce(
+  (SELECT step FROM messages WHERE run_id = ${runs.originRunId} AND seq = ${runs.originSeq}),
+  (SELECT step FROM messages WHERE run_id = ${runs.id} AND seq = ${runs.originSeq}), 0)`;
 
 /** Reads. They see what is committed and wait for nobody who writes. */
 export function readVerbs({ sqlite, db, read, commits }: StoreContext) {
@@ -44,14 +48,14 @@ export function readVerbs({ sqlite, db, read, commits }: StoreContext) {
 
   function view(condition: SQL | undefined, limit = -1): RunView[] {
     return db
-      .select({ run: runs, batch: batches.name })
+      .select({ run: runs, batch: batches.name, copiedSteps })
       .from(runs)
       .innerJoin(batches, eq(batches.id, runs.batchId))
       .where(condition)
       .orderBy(latestFirst)
       .limit(limit)
       .all()
-      .map(({ run, batch }) => ({ ...run, batch }));
+      .map(({ run, ...more }) => ({ ...run, ...more }));
   }
 
   function find(reference: string): RunView[] {

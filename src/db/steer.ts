@@ -1,7 +1,7 @@
 import { and, asc, eq, lte, sql } from "drizzle-orm";
 import { ConfigError } from "../errors.ts";
 import { isTerminal, type Status } from "../outcome.ts";
-import { specSchema, type TaskSpec } from "../producer/task.ts";
+import { specSchema, type TaskChanges } from "../producer/task.ts";
 import type { Hint } from "../queue/queue.ts";
 import { cancelRun } from "./cancel.ts";
 import type { RunRow } from "./claim.ts";
@@ -18,10 +18,33 @@ export interface Steered {
   id: string;
   status: Status;
   changed: boolean;
+  /** The run that stands for the task again, where a retry of it was cancelled before it began. */
+  stands?: string;
 }
 
-/** What a new attempt does differently. */
-export type RetryChanges = Partial<Pick<TaskSpec, "maxSteps" | "timeLimitMs" | "model">>;
+/** What a fork has from the run it goes on from. */
+const settledInForks = ["model", "tools", "systemPrompt"] as const;
+
+/** Throws ConfigError for a run that is not the last word on its task, and for changes that a fork cannot take. */
+export function requireRetryable(
+  run: Pick<RunRow, "id" | "status" | "superseded" | "origin">,
+  changes: TaskChanges,
+): void {
+  if (!isTerminal(run.status)) {
+    throw new ConfigError(
+      `expected finished runs to retry, got ${run.id}, which is ${run.status}: pawl cancel ${run.id} ends it`,
+    );
+  }
+  if (run.superseded)
+    throw new ConfigError(
+      `expected the newest attempt to retry, got ${run.id}, which another has superseded`,
+    );
+  const settled = settledInForks.filter((name) => changes[name] !== undefined);
+  if (run.origin === "fork" && settled.length > 0)
+    throw new ConfigError(
+      `expected a fork to keep the ${settled.join(", ")} of the run it goes on from, got a change for ${run.id}: retry without it`,
+    );
+}
 
 /** The verbs of people and of the reconciler: they need no claim. */
 export function steerVerbs(context: StoreContext) {
@@ -65,7 +88,9 @@ export function steerVerbs(context: StoreContext) {
           return { id, status: run.status, changed: true };
         }
         if (run.cancelAt !== null) return { id, status: run.status, changed: false };
-        return { id, status: cancel(run), changed: true };
+        const status = cancel(run);
+        const isTakenBack = status === "cancelled" && run.origin === "retry" && run.originRunId !== null;
+        return { id, status, changed: true, ...(isTakenBack && { stands: run.originRunId ?? "" }) };
       });
     },
 
@@ -107,15 +132,11 @@ export function steerVerbs(context: StoreContext) {
      * and endpoint are fixed anew, as they may be what failed. The key still stands for the task as it was enqueued.
      * Gives the new id.
      */
-    retry(id: string, changes: RetryChanges = {}): Promise<string> {
+    retry(id: string, changes: TaskChanges = {}): Promise<string> {
       return write(() => {
         const run = load(id);
-        if (!isTerminal(run.status) || run.superseded) {
-          const found = run.superseded
-            ? "one that a newer attempt has superseded"
-            : `one that is ${run.status}`;
-          throw new ConfigError(`expected a finished run to retry, got ${found}: ${id}`);
-        }
+        requireRetryable(run, changes);
+        const { priority = run.priority, ...specChanges } = changes;
         db.update(runs).set({ superseded: 1 }).where(eq(runs.id, id)).run();
         // What the old run's owner settled is not part of the task: the new attempt takes today's configuration.
         const { fixed, ...task } = specSchema.parse(JSON.parse(run.spec));
@@ -125,7 +146,7 @@ export function steerVerbs(context: StoreContext) {
         const origin = isFork
           ? { origin: "fork" as const, originRunId, originSeq, promptHash, baseCommit }
           : { origin: "retry" as const, originRunId: id };
-        const spec = { ...task, ...(isFork && fixed && { fixed }), ...changes };
+        const spec = { ...task, ...(isFork && fixed && { fixed }), ...specChanges };
         const newRun = newId();
         db.insert(runs)
           .values({
@@ -139,8 +160,8 @@ export function steerVerbs(context: StoreContext) {
             repo: run.repo,
             lane: run.lane,
             model: spec.model,
-            priority: run.priority,
-            ready: lanes.enter(run.lane, run.priority),
+            priority,
+            ready: lanes.enter(run.lane, priority),
             createdAt: now(),
           })
           .run();

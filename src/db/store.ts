@@ -7,7 +7,7 @@ import { enqueueVerbs } from "./enqueue.ts";
 import { finishVerbs } from "./finish.ts";
 import { forkVerbs } from "./fork.ts";
 import { logVerbs } from "./log.ts";
-import { openConnection } from "./open.ts";
+import { type Connection, explainDatabase, openConnection } from "./open.ts";
 import { readVerbs } from "./read.ts";
 import { runEventVerbs } from "./run-events.ts";
 import { steerVerbs } from "./steer.ts";
@@ -21,6 +21,7 @@ export interface StoreContext {
   db: BetterSQLite3Database;
   /** Runs a read; tried again in the rare moments in which the file cannot be read (another process repairs it). */
   read<T>(work: () => T): Promise<T>;
+  /** Resolves once the work is committed. */
   write<T>(work: () => T): Promise<T>;
   /** Commits of this connection so far. */
   commits(): number;
@@ -43,16 +44,29 @@ export interface StoreOptions {
 export type Store = Awaited<ReturnType<typeof openStore>>;
 
 export async function openStore(options: StoreOptions) {
-  const connection = await openConnection(options.file);
+  const { file } = options;
+  const connection = await openConnection(file);
+  try {
+    return verbsOf(connection, options);
+  } catch (error) {
+    connection.sqlite.close();
+    throw explainDatabase(error, file);
+  }
+}
+
+function verbsOf(connection: Connection, { file, newId, now = Date.now }: StoreOptions) {
   const writer = createWriter(connection.sqlite);
-  const now = options.now ?? Date.now;
+  const explained = <T>(work: Promise<T>) =>
+    work.catch((error: unknown): never => {
+      throw explainDatabase(error, file);
+    });
   const context: StoreContext = {
     ...connection,
-    read: retryBusy,
-    write: writer.write,
+    read: (work) => explained(retryBusy(work)),
+    write: (work) => explained(writer.write(work)),
     commits: writer.commits,
     now,
-    newId: options.newId ?? createIds(now),
+    newId: newId ?? createIds(now),
   };
   return {
     ...enqueueVerbs(context),

@@ -71,7 +71,12 @@ export interface FieldFlag {
   help: string;
   /** False for those that are refused by name. */
   isBuilt: boolean;
+  /** Whether a retry may change it. */
+  isForRetry: boolean;
 }
+
+/** What a task is and where it works: a retry with another of these would be another task. */
+const identity = ["prompt", "key", "repo", "dir", "ref"];
 
 /** Every field as a flag, `id` (the same as `key`) aside. */
 export const fieldFlags: FieldFlag[] = [
@@ -90,6 +95,7 @@ export const fieldFlags: FieldFlag[] = [
   type,
   help: description,
   isBuilt,
+  isForRetry: !identity.includes(name),
 }));
 
 /** Checks the fields of one task; every problem is reported. */

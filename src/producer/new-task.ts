@@ -1,7 +1,7 @@
 import { readFileSync, statSync } from "node:fs";
 import { ConfigError } from "../errors.ts";
 import { checkTaskFields, fieldsFromFlags, resolvePaths, type TaskFields } from "./fields.ts";
-import { defaultMaxSteps, type NewTask } from "./task.ts";
+import { defaultMaxSteps, type NewTask, type TaskChanges } from "./task.ts";
 
 /** A task as a program gives it: the fields of a line of a task file. */
 export interface TaskInput {
@@ -19,6 +19,9 @@ export interface TaskInput {
   /** Path of a file. */
   systemPrompt?: string;
 }
+
+/** Why names of tools cannot be used, by name. */
+export type UnknownTools = ReadonlyMap<string, string>;
 
 /** Reads what tasks name, each path once however many tasks name it. */
 export interface TaskFiles {
@@ -38,8 +41,9 @@ export function tasksFromFlags(options: {
   batch: string | null;
   /** For what no flag says, such as the configured `maxSteps`. */
   defaults?: TaskFields;
+  unknownTools?: UnknownTools;
 }): NewTask[] {
-  const { cwd, batch, defaults = {} } = options;
+  const { cwd, batch, defaults = {}, unknownTools } = options;
   const { repo: repos, ...flags } = options.flags;
   const fields = { ...defaults, ...fieldsFromFlags({ flags, cwd }) };
   const given: unknown[] = [repos].flat();
@@ -49,7 +53,7 @@ export function tasksFromFlags(options: {
   }));
   const files = createTaskFiles();
   return (tasks.length > 1 ? withRepoKeys(tasks) : tasks).map((task) => {
-    const created = createTask({ fields: task, baseDir: cwd, batch, files });
+    const created = createTask({ fields: task, baseDir: cwd, batch, files, unknownTools });
     if ("task" in created) return created.task;
     throw new ConfigError(created.problems.join("; "));
   });
@@ -75,18 +79,39 @@ export function tasksFromInputs(options: {
   });
 }
 
+/** What the flags of a retry change. Throws ConfigError naming the flags. */
+export function changesFromFlags(options: { flags: Record<string, unknown>; cwd: string }): TaskChanges {
+  const { systemPrompt: file, ...fields } = fieldsFromFlags(options);
+  const { maxSteps, timeLimitMs, model, tools, onInterrupt, priority } = fields;
+  const systemPrompt = file === undefined ? undefined : createTaskFiles().read(file);
+  if (file !== undefined && systemPrompt === undefined)
+    throw new ConfigError(`--system-prompt: expected a file that can be read, got ${file}`);
+  return {
+    ...(maxSteps !== undefined && { maxSteps }),
+    ...(timeLimitMs !== undefined && { timeLimitMs }),
+    ...(model !== undefined && { model }),
+    ...(tools !== undefined && { tools }),
+    ...(systemPrompt !== undefined && { systemPrompt }),
+    ...(onInterrupt !== undefined && { onInterrupt }),
+    ...(priority !== undefined && { priority }),
+  };
+}
+
 /** A task from checked fields, with absolute paths and the text of its system prompt; or every reason why it is none. */
 export function createTask(options: {
   fields: TaskFields;
   baseDir: string;
   batch: string | null;
   files: TaskFiles;
+  unknownTools?: UnknownTools | undefined;
 }): { task: NewTask } | { problems: string[] } {
-  const { baseDir, batch, files } = options;
+  const { baseDir, batch, files, unknownTools } = options;
   const fields = resolvePaths(options.fields, baseDir);
   const { prompt, systemPrompt } = fields;
   const systemText = systemPrompt === undefined ? null : files.read(systemPrompt);
   const problems = problemsOf(fields, files);
+  const unknown = (fields.tools ?? []).flatMap((name) => unknownTools?.get(name) ?? []);
+  problems.push(...unknown.map((problem) => `tools: ${problem}`));
   if (systemText === undefined) {
     problems.push(`systemPrompt: expected a file that can be read, got ${systemPrompt}`);
   }

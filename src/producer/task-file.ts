@@ -3,7 +3,7 @@ import path from "node:path";
 import { describeValue } from "../config/validation.ts";
 import { ConfigError, messageOf } from "../errors.ts";
 import { checkTaskFields, resolvePaths, type TaskFields } from "./fields.ts";
-import { createTask, createTaskFiles } from "./new-task.ts";
+import { createTask, createTaskFiles, type UnknownTools } from "./new-task.ts";
 import type { NewTask } from "./task.ts";
 
 export type TaskFileFormat = "jsonl";
@@ -22,6 +22,7 @@ export interface TaskFileOptions {
   batch: string | null;
   /** For fields that a line leaves out, the key aside; paths are absolute. */
   defaults?: TaskFields;
+  unknownTools?: UnknownTools;
 }
 
 /** A line of the file that holds something, with its physical number, from 1. */
@@ -105,10 +106,10 @@ function parseLine(
   if ("problems" in checked) {
     return { problems: checked.problems.map(({ name, message }) => `${name}: ${message}`) };
   }
-  const { defaults = {}, baseDir, batch, files } = options;
+  const { defaults = {}, baseDir, batch, files, unknownTools } = options;
   const own = checked.data;
   const fields = { ...defaultsFor(own, defaults), ...own };
-  const created = createTask({ fields, baseDir, batch, files });
+  const created = createTask({ fields, baseDir, batch, files, unknownTools });
   if ("problems" in created) return created;
   const hasOwnKey = own.key !== undefined;
   const task = hasOwnKey ? created.task : { ...created.task, key: hashOf(own, { fields, baseDir }) };

@@ -39,6 +39,13 @@ export const specSchema = z.object({
 });
 export type TaskSpec = z.infer<typeof specSchema>;
 
+/** What a new attempt at a task does differently. */
+export type TaskChanges = Partial<
+  Pick<TaskSpec, "maxSteps" | "timeLimitMs" | "model" | "tools" | "systemPrompt" | "onInterrupt"> & {
+    priority: number;
+  }
+>;
+
 /** A task ready to be enqueued. */
 export interface NewTask {
   spec: TaskSpec;

@@ -45,6 +45,11 @@ export function duration(ms: number): string {
   return `${Math.floor(minutes / 60)} h ${String(minutes % 60).padStart(2, "0")} min`;
 }
 
+/** What a fork copied counts for no limit, but its steps are numbered on from there: ` (+2 copied)`, or nothing. */
+export function copied(steps: number): string {
+  return steps === 0 ? "" : ` (+${steps} copied)`;
+}
+
 /** `1 file`, `2 files`. */
 export function counted(number: number, noun: string): string {
   return `${number} ${noun}${number === 1 ? "" : "s"}`;

@@ -5,7 +5,7 @@ import type { Protocol } from "../agent/protocols/protocol.ts";
 import { type Claim, type RunRow, strikesUntilEnd } from "../db/claim.ts";
 import type { Store } from "../db/store.ts";
 import type { Environment } from "../environment/environment.ts";
-import { ConfigError, LeaseLostError, messageOf, WorkspaceError } from "../errors.ts";
+import { ConfigError, DatabaseError, LeaseLostError, messageOf, WorkspaceError } from "../errors.ts";
 import { failpoint } from "../failpoint.ts";
 import type { Logger } from "../log.ts";
 import type { Model } from "../model/model.ts";
@@ -83,6 +83,8 @@ export async function executeRun(
       await store.release(claim, activeMs()).catch(ignoreLoss);
       failpoint("release.committed");
       logger.info("run.released", facts);
+    } else if (error instanceof DatabaseError) {
+      throw error;
     } else {
       await finish(work, faultOutcome(error)).catch(ignoreLoss);
     }

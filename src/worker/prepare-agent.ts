@@ -8,6 +8,7 @@ import { failpoint } from "../failpoint.ts";
 import type { Logger } from "../log.ts";
 import { runPaths } from "../paths.ts";
 import { specSchema, type TaskSpec } from "../producer/task.ts";
+import { describeUnknownTool } from "../tools/names.ts";
 import type { Tool } from "../tools/tool.ts";
 import { withoutCredentials } from "../workspace/git.ts";
 import type { Workspace } from "../workspace/workspace.ts";
@@ -54,9 +55,8 @@ export function chooseTools(tools: Tool[], names: string[] | null): Tool[] {
   return names.map((name) => {
     const tool = tools.find((each) => each.name === name);
     if (tool) return tool;
-    throw new ConfigError(
-      `expected the name of a tool (${tools.map((each) => each.name).join(", ")}), got ${name}: correct the task's tools`,
-    );
+    const known = tools.map((each) => each.name);
+    throw new ConfigError(`${describeUnknownTool(name, known)}: correct the task's tools`);
   });
 }
 

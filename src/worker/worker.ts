@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { type AbortKind, RunAborted } from "../abort.ts";
-import { strikesUntilSuspect } from "../db/claim.ts";
+import { type RunRow, strikesUntilSuspect } from "../db/claim.ts";
 import { failpoint } from "../failpoint.ts";
 import { isTerminal } from "../outcome.ts";
 import type { Queue } from "../queue/queue.ts";
@@ -124,7 +124,8 @@ async function claimLoop({ context, workerId, signal }: Loop): Promise<void> {
       const row = await store.claim(workerId, { runId: options.only, isAlone: running.size === 0 });
       if (!row) break;
       failpoint("claim.committed");
-      options.logger.info("run.claimed", { run: row.id, epoch: row.epoch, step: row.steps });
+      const step = await lastStep(options, row);
+      options.logger.info("run.claimed", { run: row.id, epoch: row.epoch, step });
       const controller = new AbortController();
       const resources = { ...options, isStopping: () => context.stop.signal.aborted };
       const done = executeRun(resources, row, controller)
@@ -144,6 +145,12 @@ async function claimLoop({ context, workerId, signal }: Loop): Promise<void> {
     await (hasRoom(context) ? queue.wait(sweepMs, wake) : waitFor(sweepMs, wake));
     if (freed.signal.aborted) freed = new AbortController();
   }
+}
+
+/** As its log numbers them: a fork's go on from those that it copied. */
+async function lastStep({ store }: WorkerOptions, { id, origin, steps }: RunRow): Promise<number> {
+  const copiedSteps = origin === "fork" ? (await store.getRun(id))?.copiedSteps : 0;
+  return steps + (copiedSteps ?? 0);
 }
 
 /** A run that is suspected of killing its workers gets one to itself. */

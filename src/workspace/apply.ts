@@ -7,21 +7,25 @@ import { decodePath, GitError, type GitOptions, type GitResult, git, gitList, tr
 
 /**
  * Brings a run's patch into a checkout, all of it or nothing. Where surrounding lines have changed since, it is merged if
- * that leaves no conflict. The checkout's index stays as it is. Throws ConfigError that names the files in conflict.
+ * that leaves no conflict. The checkout's index stays as it is. A change that is there already is left as it is. Throws
+ * ConfigError that names the files in conflict.
  */
 export async function applyToCheckout(options: {
   patch: Uint8Array;
   checkout: string;
   signal?: AbortSignal;
-}): Promise<{ files: string[] }> {
+}): Promise<{ files: string[]; isThere: boolean }> {
   const { patch, checkout, signal } = options;
   const top = await topOf(checkout, signal);
-  if (patch.length === 0) return { files: [] };
+  if (patch.length === 0) return { files: [], isThere: false };
   const inCheckout: GitOptions = { config: "user", cwd: top, input: patch, signal };
   const plain = await tryGit(applyArguments("--check"), inCheckout);
-  if (plain.exitCode === 0) await git(applyArguments(), inCheckout);
-  else await merge({ top, plain, inCheckout });
-  return { files: await patchedFiles(inCheckout) };
+  const fits = plain.exitCode === 0;
+  // What could be taken out as it came in is there.
+  const isThere = !fits && (await tryGit(applyArguments("--reverse", "--check"), inCheckout)).exitCode === 0;
+  if (fits) await git(applyArguments(), inCheckout);
+  else if (!isThere) await merge({ top, plain, inCheckout });
+  return { files: isThere ? [] : await patchedFiles(inCheckout), isThere };
 }
 
 async function topOf(checkout: string, signal: AbortSignal | undefined): Promise<string> {

@@ -134,6 +134,35 @@ test.each([
   expect(existsSync(path.join(folder, ".pawl"))).toBe(false);
 });
 
+test("unknown tools are refused by line with the closest name, and modules are loaded only for names of their own", async () => {
+  const weather = `import { defineTool } from "pawl";
+    globalThis.process.stderr.write("loaded\\n");
+    export default defineTool({ name: "weather", description: "d", parameters: { type: "object" }, run: async () => "" });`;
+  const files = {
+    "weather.mjs": weather,
+    "pawl.config.json": JSON.stringify({ tools: ["weather.mjs"] }),
+    "bad.jsonl": lines({ prompt: "a", tools: ["bash"] }, { prompt: "b", tools: ["bsh", "wether"] }),
+    "good.jsonl": lines({ prompt: "a", tools: ["bash", "weather"] }),
+    "plain.jsonl": lines({ prompt: "a", tools: ["bash"] }, { prompt: "b" }),
+  };
+  const { pawl, folder } = commandLine({ files, env: { OPENAI_API_KEY: "k" } });
+  const { stdout, stderr, code } = await pawl(["enqueue", "--file", "bad.jsonl"]);
+  expect({ stdout, code }).toEqual({ stdout: "", code: 2 });
+  expect(stderr).toMatch(/line 2: tools: expected .*bash, .*weather.*, got bsh \(did you mean "bash"\?\)/);
+  expect(stderr).toMatch(/line 2: tools: .* got wether \(did you mean "weather"\?\)/);
+  expect(stderr).not.toContain("line 1:");
+  for (const words of [["enqueue"], ["enqueue", "--dry-run"], ["run"]]) {
+    const refused = await pawl([...words, "x", "--tools", "bsh"]);
+    expect(refused).toMatchObject({ code: 2, stderr: expect.stringContaining('did you mean "bash"?') });
+  }
+  expect(existsSync(path.join(folder, ".pawl"))).toBe(false);
+  expect(await pawl(["enqueue", "--file", "good.jsonl"])).toMatchObject({
+    code: 0,
+    stderr: expect.stringContaining("loaded"),
+  });
+  expect((await pawl(["enqueue", "--file", "plain.jsonl"])).stderr).toBe("2 enqueued, 0 already there");
+});
+
 test("--dry-run shows what would be added and adds nothing", async () => {
   const { pawl, folder } = commandLine();
   const { stdout, stderr, code } = await pawl(["enqueue", "x", "--key", "k", "--repo", "code", "--dry-run"]);

@@ -35,6 +35,18 @@ test("where nothing was ever enqueued, status counts zero, list is empty, and no
   expect((await pawl(["status"])).stdout).toContain("0 runs");
 });
 
+test("PAWL_HOME that is no folder is wrong use that names it; one that does not exist yet holds no runs", async () => {
+  const { pawl, folder } = commandLine({ files: { mine: "a file" } });
+  for (const words of [["status"], ["list"], ["show", "x"], ["enqueue", "x"]]) {
+    const { stdout, stderr, code } = await pawl(words, { env: { PAWL_HOME: "mine" } });
+    expect({ stdout, code, lines: stderr.split("\n").length }).toEqual({ stdout: "", code: 2, lines: 1 });
+    expect(stderr).toMatch(/^pawl: .*data directory /);
+    expect(stderr).toContain(`${folder}/mine`);
+  }
+  const none = await pawl(["status"], { env: { PAWL_HOME: "none" } });
+  expect(none).toMatchObject({ code: 0, stdout: expect.stringContaining("0 runs") });
+});
+
 test("show --json and list --json have exactly the fields of the contract", async () => {
   const { env } = await startAgentServer({
     greet: [{ tool: "write_file", input: { path: "hello.txt", content: "hello\n" } }, { text: "Written." }],

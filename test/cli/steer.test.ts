@@ -69,6 +69,57 @@ test("retry --batch takes what failed, with --class only what failed so", async 
   expect(unknown).toMatchObject({ code: 2, stderr: expect.stringContaining("success, agent, limit, infra") });
 });
 
+test("retry takes the flags of a task, its prompt and place aside", async () => {
+  const { env, requests } = await startAgentServer();
+  const { pawl, json, folder } = commandLine({ env, files: { "brief.md": "Be brief." } });
+  await pawl(["enqueue", "x", "--key", "k", "--tools", "list_files", "--system-prompt", "brief.md"]);
+  await pawl(["cancel", "k"]);
+  writeFileSync(path.join(folder, "better.md"), "Be better.");
+  const { stdout } = await pawl(["retry", "--help"]);
+  const flags = [...stdout.matchAll(/^ {2}(--[a-z-]+)/gm)].map(([, flag]) => flag);
+  const ofTask = [
+    "priority",
+    "max-steps",
+    "time-limit-ms",
+    "model",
+    "tools",
+    "system-prompt",
+    "on-interrupt",
+  ];
+  expect(flags).toEqual(expect.arrayContaining(ofTask.map((name) => `--${name}`)));
+  for (const flag of ["--key", "--repo", "--dir", "--ref", "--prompt"]) expect(flags).not.toContain(flag);
+  const changes = ["--tools", "bash,read_file", "--system-prompt", "better.md", "--priority", "3"];
+  expect((await pawl(["retry", "k", ...changes, "--on-interrupt", "rollback"])).code).toBe(0);
+  expect((await pawl(["worker", "--drain"])).code).toBe(0);
+  expect(await json(["show", "k"])).toMatchObject([{ status: "succeeded", attempt: 2 }]);
+  const [request] = requests;
+  expect(request?.messages[0]?.content).toContain("Be better.");
+  expect(request?.tools?.map((tool) => tool.function.name)).toEqual(["bash", "read_file"]);
+  for (const [wrong, said] of [
+    [["--tools", "bsh"], 'got bsh (did you mean "bash"?)'],
+    [["--system-prompt", "none.md"], "--system-prompt: expected a file that can be read"],
+    [["--repo", "."], "unknown option '--repo'"],
+  ] as const) {
+    const { stderr, code } = await pawl(["retry", "k", ...wrong]);
+    expect({ code, lines: stderr.split("\n").length }).toEqual({ code: 2, lines: 1 });
+    expect(stderr).toContain(said);
+  }
+});
+
+test("cancel of a batch that was just retried leaves its failures in status", async () => {
+  const { env } = await startAgentServer({ broken });
+  const { pawl, json } = commandLine({ env });
+  for (const key of ["a", "b"]) await pawl(["enqueue", "broken", "--key", key, "--batch", "night"]);
+  await pawl(["worker", "--drain"]);
+  const before = await json(["status"]);
+  expect(await json(["retry", "--batch", "night"])).toHaveLength(2);
+  expect((await pawl(["cancel", "--batch", "night"])).stdout).toMatch(/cancelled; run \w{14} stands again$/m);
+  expect(await json(["status"])).toEqual(before);
+  expect(before).toMatchObject([{ total: 2, byReason: { model_error: 2 } }]);
+  expect((await pawl(["status", "--exit-code"])).code).toBe(1);
+  expect(await json(["retry", "--batch", "night"])).toHaveLength(2);
+});
+
 test("retry of several runs is all or none", async () => {
   const { env } = await startAgentServer();
   const { pawl, json } = commandLine({ env });

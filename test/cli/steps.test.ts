@@ -91,12 +91,19 @@ test("a folder that another run works in is not put back", async () => {
 test("wrong use is one line that says what was expected", async () => {
   const { pawl, folder } = await workedInPlace();
   const refusals: [string[], RegExp][] = [
-    [["restore", "k", "--step", "9", "--to", "x"], /expected a step that run \w+ has \(0 to 4\), got 9/],
-    [["restore", "k", "--step", "-1", "--to", "x"], /expected --step to be a whole number from 0 on/],
+    [
+      ["restore", "k", "--step", "9", "--to", "x"],
+      /expected --step to be a step of run \w+ \(0 to 4\), got "9"/,
+    ],
+    [
+      ["restore", "k", "--step", "-1", "--to", "x"],
+      /expected --step to be a step of run \w+ \(0 to 4\), got "-1"/,
+    ],
     [["restore", "k", "--step", "1", "--to", "."], /expected a new or empty folder/],
     [["restore", "k", "--to", "x"], /--step/],
-    [["diff", "k", "--step", "0"], /whole number from 1 on/],
-    [["fork", "k", "--step", "7"], /expected a step that run \w+ has, got 7/],
+    [["diff", "k", "--step", "0"], /expected --step to be a step of run \w+ \(1 to 4\), got "0"/],
+    [["diff", "k", "--step", "99"], /expected --step to be a step of run \w+ \(1 to 4\), got "99"/],
+    [["fork", "k", "--step", "7"], /expected --step to be a step of run \w+ \(0 to 4\), got "7"/],
     [["fork", "nobody", "--step", "1"], /expected one run/],
   ];
   for (const [words, said] of refusals) {
@@ -120,8 +127,14 @@ test("a fork of a run in place works in a folder of its own, and is told what to
   const before = requests.length;
   const [fork = {}] = await json(["fork", "k", "--step", "1", "Now do something else."]);
   expect(fork).toEqual({ id: expect.any(String), origin: expect.any(String), step: 1 });
-  expect((await pawl(["worker", "--drain"])).code).toBe(0);
+  expect((await pawl(["list"])).stdout).toMatch(/ 0\/100 \(\+1 copied\)$/m);
+  const worker = await pawl(["worker", "--drain"]);
+  expect(worker.code).toBe(0);
+  expect(worker.stderr).toContain("goes on after step 1");
   const [run = {}] = await json(["show", String(fork.id)]);
+  expect((await pawl(["list"])).stdout).toMatch(/ 3\/100 \(\+1 copied\) /);
+  expect((await pawl(["show", String(fork.id)])).stdout).toContain("3 of 100 (+1 copied)");
+  expect((await pawl(["diff", String(fork.id), "--step", "5"])).stderr).toContain("(1 to 4)");
   expect(run).toMatchObject({
     status: "succeeded",
     key: null,

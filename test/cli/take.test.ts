@@ -42,14 +42,21 @@ test("the exported patch applies to the base with git apply", async () => {
   expect(readFileSync(path.join(clone, "new/文件.txt"), "utf8")).toBe("新\n");
 });
 
-test("apply brings the change into the checkout", async () => {
-  const { json, repository } = await editedRepository();
+test("apply brings the change into the checkout, and says so where it is there already", async () => {
+  const { json, pawl, repository } = await editedRepository();
   writeFileSync(path.join(repository, "b.txt"), "my own change\n");
   expect(await json(["apply", "k"])).toMatchObject([
     { checkout: repository, files: ["a.txt", "new/文件.txt"] },
   ]);
   expect(readFileSync(path.join(repository, "a.txt"), "utf8")).toBe("two\n");
   expect(readFileSync(path.join(repository, "b.txt"), "utf8")).toBe("my own change\n");
+  const again = await pawl(["apply", "k"]);
+  expect(again).toEqual({
+    stdout: "",
+    stderr: `the change is in ${repository} already; nothing was done`,
+    code: 0,
+  });
+  expect(await json(["apply", "k"])).toMatchObject([{ files: [], isThere: true }]);
 });
 
 test("apply refuses a conflict in one line that names the file, and changes nothing", async () => {

@@ -61,6 +61,18 @@ test("one line tells what goes on at the moment and how long, and is gone at the
   expect(afterLive.replaceAll("\r", "")).toMatch(/^The answer\.\nsucceeded after 2 steps/);
 });
 
+test("the line of a fork numbers step and limit from the steps that it copied", async () => {
+  const { env } = await startAgentServer({
+    slow: [{ tool: "list_files" }, ...slow.slice(0, 1), { text: "." }],
+  });
+  const line = commandLine({ env });
+  await line.pawl(["run", "slow", "--key", "k", "--max-steps", "5"]);
+  await line.pawl(["fork", "k", "--step", "1"]);
+  const terminal = atTerminal(line, "worker --drain", { NO_COLOR: "1" });
+  await terminal.showing("step 2/6 · ");
+  expect(await terminal.end()).toBe(0);
+});
+
 test("lines are coloured at a terminal, and not with NO_COLOR", async () => {
   const { env } = await startAgentServer({ greet: [{ tool: "list_files" }, { text: "Fine." }] });
   const coloured = atTerminal(commandLine({ env }), "run greet");

@@ -112,3 +112,26 @@ it("a data directory that cannot be made is a configuration error that says what
   await expect(creation).rejects.toThrow(ConfigError);
   await expect(creation).rejects.toThrow(/set PAWL_HOME/);
 });
+
+it.each(["file", "file/below"])(
+  "a data directory that is no folder is an error where one looks: %s",
+  (home) => {
+    const cwd = temporaryFolder({ file: "mine" });
+    const paths = resolveDataPaths({ cwd, env: { PAWL_HOME: home } });
+    expect(() => hasData(paths)).toThrow(ConfigError);
+    expect(() => hasData(paths)).toThrow(
+      `expected the data directory ${path.join(cwd, home)} to be a folder that can be read, got a path that is none`,
+    );
+  },
+);
+
+it.runIf(process.platform === "linux")(
+  "where the system takes no folders, making one ends with an error",
+  async () => {
+    const creation = createDataDirectory(
+      resolveDataPaths({ cwd: "/", env: { PAWL_HOME: "/proc/pawl/data" } }),
+    );
+    await expect(creation).rejects.toThrow(ConfigError);
+    await expect(creation).rejects.toThrow(/cannot make the data directory \/proc\/pawl\/data: ENOENT/);
+  },
+);

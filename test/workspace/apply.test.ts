@@ -44,6 +44,19 @@ test("where the lines around have changed the change is merged, and nothing is s
   );
 });
 
+test.each(["true", "git add -A; git commit -qm applied; sed -i 's/^9$/mine/' a.txt"])(
+  "a change that is there already stays as it is, after: %s",
+  async (script) => {
+    const repo = numbered();
+    const patch = await patchOf(repo);
+    await applyToCheckout({ patch, checkout: repo });
+    fixture.sh(repo, script);
+    const before = fixture.sh(repo, "git status --porcelain; git diff; cat a.txt; ls");
+    expect(await applyToCheckout({ patch, checkout: repo })).toEqual({ files: [], isThere: true });
+    expect(fixture.sh(repo, "git status --porcelain; git diff; cat a.txt; ls")).toBe(before);
+  },
+);
+
 test.each([
   ["a committed line", "sed -i 's/^2$/zwei/' a.txt; git commit -qam mine", "a.txt"],
   ["an uncommitted line", "sed -i 's/^2$/zwei/' a.txt", "a.txt"],
@@ -62,7 +75,10 @@ test.each([
 
 test("an empty patch changes nothing, and a folder that is no checkout is refused", async () => {
   const repo = numbered();
-  expect(await applyToCheckout({ patch: Buffer.alloc(0), checkout: repo })).toEqual({ files: [] });
+  expect(await applyToCheckout({ patch: Buffer.alloc(0), checkout: repo })).toEqual({
+    files: [],
+    isThere: false,
+  });
   const plain = path.join(fixture.root, "plain");
   mkdirSync(plain);
   writeFileSync(path.join(plain, "a.txt"), "1\n2\n");

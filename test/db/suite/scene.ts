@@ -70,6 +70,7 @@ export function claimOf(row: RunRow): Claim {
 }
 
 export const usage = { promptTokens: 100, completionTokens: 10, cachedTokens: 50, reasoningTokens: 5 };
+export const failure = { status: "failed", reason: "model_error", result: null, error: "no" } as const;
 export const success = { status: "succeeded", reason: "finished", result: "done", error: null } as const;
 export const products = { tree: "t1", headCommit: "h1", branch: "pawl/x", changedFiles: ["a.txt"] };
 

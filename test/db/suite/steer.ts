@@ -1,7 +1,8 @@
 import { describe, expect, it } from "vitest";
 import type { Claim } from "../../../src/db/claim.ts";
+import { requireRetryable } from "../../../src/db/steer.ts";
 import type { Status } from "../../../src/outcome.ts";
-import { newTask, products, type Scene, type StoreFactory, setScene, success } from "./scene.ts";
+import { failure, newTask, products, type Scene, type StoreFactory, setScene, success } from "./scene.ts";
 
 type Steering = "cancel" | "pause" | "resume";
 
@@ -146,10 +147,63 @@ export function describeSteer(open: StoreFactory): void {
       expect(again).toEqual({ id: retried, key: "k", created: false });
     });
 
+    it("by cancel of a retry that has not begun gives the task back to the run it was to replace", async () => {
+      const scene = await setScene(open);
+      const { store, addWorker, take } = scene;
+      const id = await scene.add({ key: "k" });
+      const { claim } = await take(await addWorker());
+      await store.finish(claim, { ...failure, ...products, activeMs: 1 });
+      const before = await store.getRun(id);
+      const retried = await store.retry(id);
+      const cancelled = { id: retried, status: "cancelled", changed: true, stands: id };
+      expect(await store.cancel(retried)).toEqual(cancelled);
+      expect(await store.getRun(id)).toEqual(before);
+      expect((await store.findRun("k")).id).toBe(id);
+      expect((await store.countRuns()).counts).toEqual([
+        { status: "failed", reason: "model_error", count: 1 },
+      ]);
+      const again = await store.retry(id);
+      expect(await store.getRun(again)).toMatchObject({ attempt: 2, superseded: 0 });
+    });
+
+    it("by cancel of a retry that has begun leaves it as the newest attempt", async () => {
+      const scene = await setScene(open);
+      const { store, addWorker, take } = scene;
+      const id = await scene.add({ key: "k" });
+      const worker = await addWorker();
+      const { claim } = await take(worker);
+      await store.finish(claim, { ...failure, ...products, activeMs: 1 });
+      const retried = await store.retry(id);
+      const { row, claim: second } = await take(worker);
+      await store.begin(second, {
+        prompt: "p",
+        spec: row.spec,
+        model: "m",
+        baseCommit: null,
+        baseTree: null,
+      });
+      await store.release(second, 0);
+      expect(await store.cancel(retried)).toEqual({ id: retried, status: "queued", changed: true });
+      expect((await store.findRun("k")).id).toBe(retried);
+    });
+
+    it("by retry changes priority, tools and prompt of a run, but not what a fork has from its origin", async () => {
+      const { store, add } = await setScene(open);
+      const id = await add({ key: "k", priority: 1 }, { tools: ["bsh"] });
+      await store.cancel(id);
+      const retried = await store.retry(id, { priority: 7, tools: ["bash"], systemPrompt: "Be brief." });
+      const row = await store.getRun(retried);
+      expect(row?.priority).toBe(7);
+      expect(JSON.parse(row?.spec ?? "")).toMatchObject({ tools: ["bash"], systemPrompt: "Be brief." });
+      const fork = { id, status: "failed", superseded: 0, origin: "fork" } as const;
+      expect(() => requireRetryable(fork, { maxSteps: 5 })).not.toThrow();
+      expect(() => requireRetryable(fork, { model: "m", tools: [] })).toThrow(/keep the model, tools/);
+    });
+
     it.each(["queued", "running", "waiting"] as const)("by retry refuses a %s run", async (status) => {
       const scene = await setScene(open);
       const { id } = await bring(scene, status);
-      await expect(scene.store.retry(id)).rejects.toThrow(`one that is ${status}`);
+      await expect(scene.store.retry(id)).rejects.toThrow(`which is ${status}`);
       expect((await scene.store.loadRuns({})).map((run) => run.id)).toEqual([id]);
     });
   });
