@@ -60,7 +60,7 @@ export function watchWorkspace(options: {
     const { saved } = await restoreTree({ run, tree: last, target, isWorkspace: true, signal });
     await store.addEvent(claim, {
       kind: "workspace_rolled_back",
-      data: { saved, count: changes.length, files: namedPaths(changes) },
+      data: { saved, tree: last, count: changes.length, files: namedPaths(changes) },
     });
     return `The workspace was put back to how it was before this call. Taken back:\n${describeChanges(changes)}`;
   }

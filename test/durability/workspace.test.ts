@@ -94,6 +94,8 @@ describe("at resume", () => {
     const store = path.join(scenario.folder, "data/runs", String(run?.id), "git");
     const kept = execFileSync("git", ["--git-dir", store, "cat-file", "blob", `${saved}:half.txt`]);
     expect(kept.toString()).toBe("half\n");
+    await scenario.json("restore", "k", "--snapshot", saved, "--to", "kept");
+    expect(readFileSync(path.join(scenario.folder, "kept/half.txt"), "utf8")).toBe("half\n");
   });
 
   test("where an ignored file stands in the way of a rollback, the run goes on and the model is told", async () => {
