@@ -114,7 +114,8 @@ async function workOn(work: Work): Promise<Ended> {
   await mkdir(run.calls, { recursive: true });
   const { repo, ref, dir } = spec;
   const origin = await copyOrigin(work);
-  const request = { paths: resources.paths, run, repo, ref, dir, lastTree: row.tree, origin };
+  const { tree: lastTree, seq: lastSeq } = row;
+  const request = { paths: resources.paths, run, repo, ref, dir, lastTree, lastSeq, origin };
   const workspace = await prepareWorkspace(request, controller.signal);
   work.workspace = workspace;
   failpoint("workspace.prepared");

@@ -12,6 +12,7 @@ import type { Workspace } from "../workspace/workspace.ts";
 import { describeChanges, namedPaths } from "./change-list.ts";
 import type { Work } from "./execute-run.ts";
 import { hasSkipped, recordSkipped } from "./skipped-snapshots.ts";
+import { untoldNews } from "./untold-news.ts";
 
 /** Keeps a run's log and its workspace in agreement. */
 export interface WorkspaceWatch {
@@ -36,6 +37,7 @@ export function watchWorkspace(options: {
   const { store } = resources;
   const run = runPaths(resources.paths, row.id);
   let isSkipSaid = false;
+  const told = new Set<string>();
 
   async function take(): Promise<string | null> {
     // Without a signal: a call that has ended is recorded with its tree even where the run is broken off.
@@ -73,16 +75,27 @@ export function watchWorkspace(options: {
     if (action.kind === "act") log.addNotice(text, tree);
   }
 
+  /** Tells what no message tells yet: an owner may have been killed between the change and its message. */
+  async function tellNews({ path, news = [] }: Workspace): Promise<void> {
+    const untold = await untoldNews({ store, run, runId: row.id, news, redact: resources.redact });
+    for (const { kind, text, afterSeq } of untold) {
+      const mark = `${afterSeq} ${text}`;
+      if (told.has(mark)) continue;
+      told.add(mark);
+      await store.addEvent(claim, { kind, data: { path } });
+      tell(text, null);
+    }
+  }
+
   return {
     snapshot: take,
 
     async ensure() {
       if (existsSync(workspace.path)) return;
       const { repo, ref, dir } = spec;
-      const request = { paths: resources.paths, run, repo, ref, dir, lastTree: log.tree() };
-      const { rebuilt } = await prepareWorkspace(request, controller.signal);
-      await store.addEvent(claim, { kind: "workspace_rebuilt", data: { path: workspace.path } });
-      if (rebuilt !== undefined) tell(rebuilt, null);
+      const last = { lastTree: log.tree(), lastSeq: log.state.seq };
+      const request = { paths: resources.paths, run, repo, ref, dir, ...last };
+      await tellNews(await prepareWorkspace(request, controller.signal));
     },
 
     async describeInterruption() {
@@ -101,10 +114,7 @@ export function watchWorkspace(options: {
     },
 
     async compare() {
-      if (workspace.rebuilt !== undefined) {
-        await store.addEvent(claim, { kind: "workspace_rebuilt", data: { path: workspace.path } });
-        return tell(workspace.rebuilt, null);
-      }
+      await tellNews(workspace);
       // What a call left open has changed is told with its answer.
       if (log.state.pending.some((call) => call.startedEpoch !== null)) return;
       // A skipped snapshot lacks what the run did itself.

@@ -158,6 +158,22 @@ describe("at resume", () => {
     expect(bodyOfLastRequest(scenario)).toContain("has been made anew");
   });
 
+  test("a worker killed between making it anew and saying so leaves it to the next to say, once", async () => {
+    const scenario = await createScenario(story);
+    await scenario.enqueue(["k"]);
+    await scenario.worker({ env: { PAWL_FAILPOINT: "plan.committed:2" } }).ended();
+    rmSync(await workspaceOf(scenario, "k"), { recursive: true });
+    const killed = await scenario.worker({ env: { PAWL_FAILPOINT: "workspace.rebuilt" } }).ended();
+    expect(killed.signal).toBe("SIGKILL");
+    await scenario.worker({ env: { PAWL_FAILPOINT: "plan.committed:2" } }).ended();
+    await scenario.worker().ended();
+    const told = scenario.database().prepare("SELECT body FROM messages WHERE body LIKE '%made anew%'").all();
+    expect(told).toHaveLength(1);
+    expect(kindsOfEvents(scenario).filter((kind) => kind === "workspace_rebuilt")).toHaveLength(1);
+    expect((await scenario.json("show", "k"))[0]).toMatchObject({ status: "succeeded" });
+    expectSoundLogs(scenario.database());
+  });
+
   test.each([
     {
       policy: "keep",
