@@ -1,7 +1,7 @@
 import { existsSync } from "node:fs";
 import { appendFile, copyFile, mkdir, readFile, realpath, rm, writeFile } from "node:fs/promises";
 import path from "node:path";
-import type { RunPaths } from "../paths.ts";
+import { draftPrefix, type RunPaths } from "../paths.ts";
 import { decodePath, encodeList, GitError, type GitOptions, git, gitList, rawPath, tryGit } from "./git.ts";
 import { unsettleTimes } from "./index-times.ts";
 import type { Workspace } from "./workspace.ts";
@@ -110,7 +110,7 @@ async function createStore(options: {
   });
   await mkdir(path.join(store, "info"), { recursive: true });
   await writeFile(path.join(store, "info", "attributes"), attributes);
-  await writeFile(path.join(store, "info", "exclude"), "/.pawl/\n");
+  await writeFile(path.join(store, "info", "exclude"), `/.pawl/\n${draftPrefix}*\n`);
   await appendFile(path.join(store, "config"), configuration);
   await mkdir(path.join(run.objects, "info"), { recursive: true });
   // With both files the branch in this repository can also be read without any setting.

@@ -1,10 +1,11 @@
-import { existsSync, readFileSync, renameSync, rmSync } from "node:fs";
+import { existsSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import Database from "better-sqlite3";
 import { expect, onTestFinished, test } from "vitest";
 import { bodyOfLastRequest, story, visible, workspaceOf } from "../helpers/file-story.ts";
 import { expectSoundLogs } from "../helpers/invariants.ts";
 import { runPawl } from "../helpers/pawl-process.ts";
+import { git } from "../helpers/repository.ts";
 import { createScenario } from "../helpers/scenario.ts";
 
 // A data directory is moved, with the workspaces in it, and used from its new place.
@@ -12,6 +13,10 @@ import { createScenario } from "../helpers/scenario.ts";
 /** The run `k` has two steps behind it and no worker; then its data directory is at `home`. */
 async function movedMidway() {
   const scenario = await createScenario(story);
+  // No step touches it: its contents are in the mirror alone.
+  writeFileSync(path.join(scenario.repo, "kept.txt"), "kept\n");
+  git(scenario.repo, "add", ".");
+  git(scenario.repo, "commit", "--quiet", "--message", "more");
   await scenario.enqueue(["k"]);
   await scenario.worker({ env: { PAWL_FAILPOINT: "plan.committed:3" } }).ended();
   const before = await workspaceOf(scenario, "k");
@@ -34,12 +39,13 @@ async function movedMidway() {
   return { scenario, before, home, pawl, json, drain, placeOf, database };
 }
 
-const all = ["a.txt", "file-1.txt", "file-2.txt", "file-3.txt"];
+const changed = ["a.txt", "file-1.txt", "file-2.txt", "file-3.txt"];
+const all = [...changed, "kept.txt"];
 
 test("a run goes on in a moved data directory, in its own clone, and is told where that is now", async () => {
   const { scenario, before, home, json, drain, placeOf, database } = await movedMidway();
   await drain();
-  expect(await json("show", "k")).toMatchObject({ status: "succeeded", changedFiles: all });
+  expect(await json("show", "k")).toMatchObject({ status: "succeeded", changedFiles: changed });
   const place = await placeOf("k");
   expect(place.startsWith(home)).toBe(true);
   expect(visible(place)).toEqual(all);
@@ -57,10 +63,10 @@ test("its steps can be seen, restored and forked", async () => {
   expect((await pawl("diff", "k", "--step", "2")).stdout).toContain("+++ b/file-2.txt");
   const to = path.join(scenario.folder, "restored");
   await json("restore", "k", "--step", "1", "--to", to);
-  expect(visible(to)).toEqual(["a.txt", "file-1.txt"]);
+  expect(visible(to)).toEqual(["a.txt", "file-1.txt", "kept.txt"]);
   const { id } = await json("fork", "k", "--step", "1");
   await drain();
-  expect(await json("show", String(id))).toMatchObject({ status: "succeeded", changedFiles: all });
+  expect(await json("show", String(id))).toMatchObject({ status: "succeeded", changedFiles: changed });
   const place = await placeOf(String(id));
   expect(place.startsWith(home)).toBe(true);
   expect(readFileSync(path.join(place, "a.txt"), "utf8")).toBe("one\n1\n2\n3\n");
@@ -70,7 +76,7 @@ test("a clone that did not come along is made anew at the new place", async () =
   const { scenario, home, json, drain, placeOf } = await movedMidway();
   rmSync(path.join(home, "workspaces"), { recursive: true });
   await drain();
-  expect(await json("show", "k")).toMatchObject({ status: "succeeded", changedFiles: all });
+  expect(await json("show", "k")).toMatchObject({ status: "succeeded", changedFiles: changed });
   expect(visible(await placeOf("k"))).toEqual(all);
   expect(bodyOfLastRequest(scenario)).toContain("has been made anew");
   expect(existsSync(path.join(scenario.folder, "data"))).toBe(false);
