@@ -8,6 +8,7 @@ export const failpoints = [
   "takeover.committed",
   "claim.committed",
   "workspace.made",
+  "workspace.rebuilt",
   "workspace.prepared",
   "begin.committed",
   "task.committed",

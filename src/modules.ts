@@ -1,21 +1,27 @@
 import { existsSync } from "node:fs";
+import { createRequire } from "node:module";
 import { describeValue } from "./config/validation.ts";
 import { ConfigError, messageOf } from "./errors.ts";
 import type { Tool } from "./tools/tool.ts";
 
 /**
  * Imports a module of the user's, given by absolute path: JavaScript or TypeScript (types are stripped, not checked), ESM
- * or CommonJS, or JSON. `import … from "pawl"` gives it this very library, so that its errors are the ones we catch.
- * Throws ConfigError naming the file.
+ * or CommonJS, or JSON. `import … from "pawl"` gives it this very library, so that its errors are the ones we catch;
+ * `zod` is the one installed beside the module, else ours. Throws ConfigError naming the file.
  */
 export async function importUserModule(file: string): Promise<Record<string, unknown>> {
   if (!existsSync(file)) throw new ConfigError(`${file}: expected a module, got no such file`);
-  const [{ createJiti }, library] = await Promise.all([import("jiti"), import("./index.ts")]);
+  const [{ createJiti }, library, zod] = await Promise.all([
+    import("jiti"),
+    import("./index.ts"),
+    import("zod"),
+  ]);
+  const lent = hasModule(file, "zod") ? {} : { zod, "zod/v4": zod };
   const jiti = createJiti(file, {
     // A cache shared by everybody in the temporary folder is not worth the milliseconds.
     fsCache: false,
     interopDefault: false,
-    virtualModules: { pawl: library },
+    virtualModules: { pawl: library, ...lent },
   });
   try {
     return namespaceOf(await jiti.import(file));
@@ -64,6 +70,16 @@ export async function findUnknownTools(names: string[], files: string[]): Promis
   const known = [...new Set([...builtIn, ...own])];
   const unknown = others.filter((name) => !own.includes(name));
   return new Map(unknown.map((name) => [name, describeUnknownTool(name, known)]));
+}
+
+/** Whether a module of this name is installed where a file would find it. */
+function hasModule(file: string, name: string): boolean {
+  try {
+    createRequire(file).resolve(name);
+    return true;
+  } catch {
+    return false;
+  }
 }
 
 /** A module without a default export, and what CommonJS and JSON give, is its own default. */

@@ -25,6 +25,9 @@ export interface RunPaths {
   workspace: string;
 }
 
+/** How the draft of a file begins that a tool is about to put in place. One is left where a worker is killed at that. */
+export const draftPrefix = ".pawl-draft-";
+
 export function runPaths(paths: DataPaths, runId: string): RunPaths {
   const dir = path.join(paths.dataDir, "runs", runId);
   return {

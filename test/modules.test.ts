@@ -1,5 +1,7 @@
+import { cpSync } from "node:fs";
 import path from "node:path";
 import { expect, it } from "vitest";
+import { z } from "zod";
 import { ConfigError, RecoverableError } from "../src/errors.ts";
 import { importUserModule, loadTools } from "../src/modules.ts";
 import { temporaryFolder } from "./helpers/temporary-folder.ts";
@@ -33,6 +35,41 @@ it.each([
 ])("%s imports it too", async (name, content) => {
   const folder = temporaryFolder({ [name]: content });
   expect((await importUserModule(path.join(folder, name))).default).toBe(RecoverableError);
+});
+
+const weather = (zod: string) =>
+  `import { defineTool } from "pawl"; import { z } from "${zod}";
+  export default defineTool({ name: "weather", description: "d", class: "pure",
+    parameters: z.object({ city: z.string().default("Oslo") }), run: async ({ city }) => "Sunny in " + city });`;
+
+const common = weather("zod").replaceAll(
+  /import (\{ \w+ \}) from ("\w+");/g,
+  (_, names, from) => `const ${names} = require(${from});`,
+);
+
+it.each([
+  ["a.ts", weather("zod").replace("({ city })", "({ city }: { city: string })")],
+  ["a.mjs", weather("zod")],
+  ["a.js", weather("zod/v4")],
+  ["a.js", weather("zod").replace("{ z }", "* as z")],
+  ["a.cjs", common.replace("export default", "module.exports =")],
+])("a tool in %s has zod in a folder where nothing is installed", async (name, content) => {
+  const folder = temporaryFolder({ [name]: content });
+  const [made] = await loadTools([path.join(folder, name)]);
+  expect(made?.parameters).toMatchObject({ properties: { city: { type: "string" } } });
+  expect(made?.parse({})).toEqual({ city: "Oslo" });
+  expect(() => made?.parse({ city: 1 })).toThrow(RecoverableError);
+});
+
+it("a tool with another copy of zod, installed beside it, is a tool all the same", async () => {
+  const folder = temporaryFolder({ "a.ts": weather("zod"), "which.ts": 'export * from "zod";' });
+  const own = path.join(folder, "node_modules", "zod");
+  cpSync(path.join(import.meta.dirname, "../node_modules/zod"), own, { recursive: true });
+  expect((await importUserModule(path.join(folder, "which.ts"))).ZodObject).not.toBe(z.ZodObject);
+  const [made] = await loadTools([path.join(folder, "a.ts")]);
+  expect(made?.parameters).toMatchObject({ properties: { city: { type: "string" } } });
+  expect(made?.parse({ city: "Rome" })).toEqual({ city: "Rome" });
+  expect(() => made?.parse({ city: 1 })).toThrow(/city: expected string, got number 1/);
 });
 
 it("JSON is its own default export", async () => {

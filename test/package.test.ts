@@ -50,7 +50,7 @@ describe("the packed package", () => {
 
   afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
-  test("holds the program, its migrations and its documents, and no source, test or benchmark", () => {
+  test("holds the program, its migrations, documents and examples, and no source, test or benchmark", () => {
     const folders = new Set(files.map((file) => (file.includes("/") ? `${file.split("/")[0]}/` : file)));
     expect([...folders].sort()).toEqual([
       "ARCHITECTURE.md",
@@ -60,10 +60,25 @@ describe("the packed package", () => {
       "dist/",
       "docker-compose.yml",
       "docs/",
+      "examples/",
       "migrations/",
       "package.json",
     ]);
-    expect(files.filter((file) => /\.test\.|\.map$|(?<!\.d)\.ts$/.test(file))).toEqual([]);
+    const program = files.filter((file) => !file.startsWith("examples/"));
+    expect(program.filter((file) => /\.test\.|\.map$|(?<!\.d)\.ts$/.test(file))).toEqual([]);
+  });
+
+  test("has documents that link to files it holds, or to sources and tests of the repository", () => {
+    const documents = files.filter((file) => file.endsWith(".md") && !file.startsWith("dist/"));
+    expect(documents).toEqual(expect.arrayContaining(["README.md", "docs/features.md"]));
+    const links = documents.flatMap((document) =>
+      [...readFileSync(path.join(installed, document), "utf8").matchAll(/\]\(([^)#\s]+)(?:#[^)]*)?\)/g)]
+        .filter(([, link = ""]) => !/^https?:/.test(link))
+        .map(([, link = ""]) => path.join(path.dirname(document), link)),
+    );
+    expect(links).toEqual(expect.arrayContaining(["examples", "docs/security.md"]));
+    const elsewhere = links.filter((link) => !existsSync(path.join(installed, link)));
+    expect(elsewhere.filter((link) => !/^(src|test)\//.test(link))).toEqual([]);
   });
 
   test("holds every file of the source that is read instead of imported", () => {

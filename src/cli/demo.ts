@@ -18,6 +18,9 @@ const pollMs = 20;
 const limitMs = 60_000;
 /** The worker is killed when this many runs are in the middle of a command of this step or a later one. */
 const killAt = { runs: 3, step: 4 };
+/** Columns before what a run does: its time and name. */
+const describeAt = 24;
+const defaultColumns = 80;
 
 interface Demo {
   pawl: Pawl;
@@ -52,7 +55,7 @@ async function play(folder: string): Promise<boolean> {
     await first.catch(() => {});
     const kept = await Promise.all(demo.runs.map(async ({ id }) => (await pawl.getRun(id)).steps));
     print(
-      `${paint("bold", "2.")} ${paint("red", "kill -9")} ${first.pid} while runs are in the middle of a command; another worker starts`,
+      `${paint("bold", "2.")} ${paint("red", "kill -9")} ${first.pid} in the middle of commands; another worker starts`,
     );
     const second = startWorker(demo, env);
     await follow(demo, async () => second.exitCode !== null || (await allEnded(demo)));
@@ -110,7 +113,7 @@ function describe(kind: string, data: Record<string, unknown>): string | undefin
   if (kind === "reply" && calls) {
     return calls
       .map(({ function: { name, arguments: input } }) =>
-        paint("cyan", clip(flat(`→ ${name} ${readable(input)}`), 80)),
+        paint("cyan", clip(flat(`→ ${name} ${readable(input)}`), lineWidth() - describeAt)),
       )
       .join(" ");
   }
@@ -118,6 +121,10 @@ function describe(kind: string, data: Record<string, unknown>): string | undefin
   if (kind === "claimed" && Number(data.steps) > 0) return paint("green", `resumed after step ${data.steps}`);
   if (kind === "finished") return paint("green", String(data.status));
   return undefined;
+}
+
+function lineWidth(): number {
+  return Math.max(process.stdout.columns || defaultColumns, 2 * describeAt);
 }
 
 /** The command or path, without the mark that the demo's commands begin with. */
@@ -149,7 +156,7 @@ async function conclude(demo: Demo, kept: number[]): Promise<boolean> {
     (report.changedFiles ?? []).join(", "),
     tests[index] ? "passes" : "fails",
   ]);
-  const headings = ["REPOSITORY", "STATUS", "STEPS", "KEPT ACROSS THE KILL", "FILES CHANGED", "ITS TEST NOW"];
+  const headings = ["REPOSITORY", "STATUS", "STEPS", "KEPT AT THE KILL", "CHANGED", "ITS TEST"];
   for (const line of table(headings, rows)) print(`   ${line}`);
   const isProven = prove(demo, kept);
   return isProven && tests.every(Boolean) && reports.every((report) => report.status === "succeeded");
@@ -167,10 +174,9 @@ function prove({ runs, evidence }: Demo, kept: number[]): boolean {
   const repeated = requests.length - new Set(requests).size;
   const ranTwice = [...new Set(effects)].filter((mark) => count(effects, mark) > 1);
   const keptReplies = kept.reduce((sum, steps) => sum + steps, 0);
-  print(`\n${paint("bold", "4.")} the proof, from what the model and the commands wrote down themselves`);
-  print(
-    `   ${askedAgain.length} of ${keptReplies} replies committed before the kill were asked for again (${requests.length} requests in all, ${repeated} repeated: open when the worker died)`,
-  );
+  print(`\n${paint("bold", "4.")} the proof, from what model and commands wrote down themselves`);
+  print(`   ${askedAgain.length} of ${keptReplies} replies committed before the kill were asked for again`);
+  print(`   ${repeated} of ${requests.length} requests were repeated: open when the worker died`);
   print(`   ${ranTwice.length} of ${effects.length} shell commands ran twice`);
   return askedAgain.length === 0 && ranTwice.length === 0;
 }

@@ -113,7 +113,8 @@ function addTake(program: Command): void {
     .command("restore")
     .description("the files as they were after a step; --step 0 without --to undoes a run in place")
     .argument("<run>", runReference)
-    .requiredOption("--step <n>", "the step; 0 is before the first")
+    .option("--step <n>", "the step; 0 is before the first")
+    .option("--snapshot <hash>", "instead: what was kept when files were put back")
     .option("--to <folder>", "a new or empty folder")
     .option("--json", "one JSON document on stdout")
     .action(async (reference, options) => (await import("./restore.ts")).restore(reference, options));

@@ -1,5 +1,6 @@
 import { mkdir, open, rename, rm, stat } from "node:fs/promises";
 import path from "node:path";
+import { draftPrefix } from "../paths.ts";
 
 /**
  * Replaces a file as a whole: whoever looks sees the old content or the new. Keeps the mode of an existing file and makes
@@ -11,7 +12,7 @@ export async function writeAtomically(file: string, content: string, id: string)
     (facts) => facts.mode & 0o7777,
     () => undefined,
   );
-  const draft = path.join(path.dirname(file), `.pawl-draft-${id}`);
+  const draft = path.join(path.dirname(file), `${draftPrefix}${id}`);
   try {
     const handle = await open(draft, "w");
     try {

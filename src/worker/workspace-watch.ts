@@ -13,6 +13,7 @@ import { describeChanges, namedPaths } from "./change-list.ts";
 import type { Work } from "./execute-run.ts";
 import { withRoom } from "./room.ts";
 import { hasSkipped, recordSkipped } from "./skipped-snapshots.ts";
+import { untoldNews } from "./untold-news.ts";
 
 /** Keeps a run's log and its workspace in agreement. */
 export interface WorkspaceWatch {
@@ -37,6 +38,7 @@ export function watchWorkspace(options: {
   const { store } = resources;
   const run = runPaths(resources.paths, row.id);
   let isSkipSaid = false;
+  const told = new Set<string>();
 
   async function take(): Promise<string | null> {
     // Without a signal: a call that has ended is recorded with its tree even where the run is broken off.
@@ -64,7 +66,7 @@ export function watchWorkspace(options: {
     const { saved } = await restoreTree({ run, tree: last, target, isWorkspace: true, signal });
     await store.addEvent(claim, {
       kind: "workspace_rolled_back",
-      data: { saved, count: changes.length, files: namedPaths(changes) },
+      data: { saved, tree: last, count: changes.length, files: namedPaths(changes) },
     });
     return `The workspace was put back to how it was before this call. Taken back:\n${describeChanges(changes)}`;
   }
@@ -77,16 +79,27 @@ export function watchWorkspace(options: {
     if (action.kind === "act") log.addNotice(text, tree);
   }
 
+  /** Tells what no message tells yet: an owner may have been killed between the change and its message. */
+  async function tellNews({ path, news = [] }: Workspace): Promise<void> {
+    const untold = await untoldNews({ store, run, runId: row.id, news, redact: resources.redact });
+    for (const { kind, text, afterSeq } of untold) {
+      const mark = `${afterSeq} ${text}`;
+      if (told.has(mark)) continue;
+      told.add(mark);
+      await store.addEvent(claim, { kind, data: { path } });
+      tell(text, null);
+    }
+  }
+
   return {
     snapshot: take,
 
     async ensure() {
       if (existsSync(workspace.path)) return;
       const { repo, ref, dir } = spec;
-      const request = { paths: resources.paths, run, repo, ref, dir, lastTree: log.tree() };
-      const { rebuilt } = await withRoom(work, () => prepareWorkspace(request, controller.signal));
-      await store.addEvent(claim, { kind: "workspace_rebuilt", data: { path: workspace.path } });
-      if (rebuilt !== undefined) tell(rebuilt, null);
+      const last = { lastTree: log.tree(), lastSeq: log.state.seq };
+      const request = { paths: resources.paths, run, repo, ref, dir, ...last };
+      await tellNews(await withRoom(work, () => prepareWorkspace(request, controller.signal)));
     },
 
     async describeInterruption() {
@@ -105,10 +118,7 @@ export function watchWorkspace(options: {
     },
 
     async compare() {
-      if (workspace.rebuilt !== undefined) {
-        await store.addEvent(claim, { kind: "workspace_rebuilt", data: { path: workspace.path } });
-        return tell(workspace.rebuilt, null);
-      }
+      await tellNews(workspace);
       // What a call left open has changed is told with its answer.
       if (log.state.pending.some((call) => call.startedEpoch !== null)) return;
       // A skipped snapshot lacks what the run did itself.

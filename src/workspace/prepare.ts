@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { existsSync } from "node:fs";
-import { mkdir, readdir, rename, rm, stat } from "node:fs/promises";
+import { mkdir, readdir, realpath, rename, rm, stat } from "node:fs/promises";
 import path from "node:path";
 import { WorkspaceError } from "../errors.ts";
 import { failpoint } from "../failpoint.ts";
@@ -10,7 +10,7 @@ import { GitError, tryGit } from "./git.ts";
 import { withLock } from "./lock.ts";
 import { withMirror } from "./mirror.ts";
 import { forkWorkspace, rebuildWorkspace } from "./rebuild.ts";
-import { readRecord, type WorkspaceRecord, writeRecord } from "./record.ts";
+import { readRecord, type WorkspaceNews, type WorkspaceRecord, writeRecord } from "./record.ts";
 import { emptyFolders, snapshot } from "./snapshot.ts";
 import { openStore } from "./snapshot-store.ts";
 import { dirtyNote, resolveSource, sourceError } from "./source.ts";
@@ -41,11 +41,13 @@ export async function prepareWorkspace(request: WorkspaceRequest, signal?: Abort
 
 async function reuse(
   request: WorkspaceRequest,
-  record: WorkspaceRecord,
+  earlier: WorkspaceRecord,
   signal: AbortSignal | undefined,
 ): Promise<Workspace> {
-  const { workspace } = record;
-  if (existsSync(workspace.path)) return workspace;
+  const { run } = request;
+  const record = await followMove(request, earlier);
+  const { workspace, news } = record;
+  if (existsSync(workspace.path)) return news.length === 0 ? workspace : { ...workspace, news };
   // A folder of the user's may be on a disk that is not mounted: nothing of ours is put in its place.
   if (workspace.kind === "dir") {
     throw new WorkspaceError(
@@ -56,11 +58,40 @@ async function reuse(
   if (tree === null) {
     throw new WorkspaceError(`the workspace ${workspace.path} is gone, and there is no snapshot of it`);
   }
-  await rebuildWorkspace({ ...request, record, tree, signal });
   const lost =
     workspace.kind === "clone" ? " Commits made in it are lost, its HEAD is the first commit." : "";
-  const rebuilt = `The workspace ${workspace.path} was gone and has been made anew, as it was after the last recorded step, without the files that git ignores.${lost}`;
-  return { ...workspace, rebuilt };
+  const text = `The workspace ${workspace.path} was gone and has been made anew, as it was after the last recorded step, without the files that git ignores.${lost}`;
+  const told = withNews(record, { kind: "workspace_rebuilt", text, afterSeq: request.lastSeq ?? 0 });
+  // Before the folder is there: whoever finds it knows what to tell, however this process ends.
+  await writeRecord(run, told);
+  await rebuildWorkspace({ ...request, record, tree, signal });
+  failpoint("workspace.rebuilt");
+  return { ...workspace, news: told.news };
+}
+
+/** A data directory that was moved took the workspaces in it along; the record still says where they were. */
+async function followMove(request: WorkspaceRequest, record: WorkspaceRecord): Promise<WorkspaceRecord> {
+  const { run, lastSeq = 0 } = request;
+  const { workspace } = record;
+  const before = workspace.path;
+  if (workspace.kind === "dir" || before === run.workspace) return record;
+  if (existsSync(before) && (await isSameOrMissing(run.workspace, before))) return record;
+  const text = `The working directory is ${run.workspace} now: use it instead of ${before}. Whole outputs of earlier commands are in ${run.outputs}`;
+  const moved = withNews(
+    { ...record, workspace: { ...workspace, path: run.workspace } },
+    { kind: "workspace_moved", text, afterSeq: lastSeq },
+  );
+  await writeRecord(run, moved);
+  return moved;
+}
+
+async function isSameOrMissing(folder: string, other: string): Promise<boolean> {
+  if (!existsSync(folder)) return true;
+  return (await realpath(folder)) === (await realpath(other));
+}
+
+function withNews(record: WorkspaceRecord, news: WorkspaceNews): WorkspaceRecord {
+  return { ...record, news: [...record.news.filter(({ text }) => text !== news.text), news] };
 }
 
 async function makeFirst(
@@ -70,7 +101,7 @@ async function makeFirst(
   const { mirror, branch, ...made } = await make(request, signal);
   const base = await takeBase({ made, mirror, run: request.run, signal });
   const workspace = { ...made, baseTree: base.tree, notes: [...made.notes, ...base.notes] };
-  return { workspace, mirror, branch, emptyFolders: base.emptyFolders };
+  return { workspace, mirror, branch, emptyFolders: base.emptyFolders, news: [] };
 }
 
 async function make(request: WorkspaceRequest, signal: AbortSignal | undefined): Promise<Made> {

@@ -72,6 +72,7 @@ export async function forkWorkspace(options: {
     mirror,
     branch,
     emptyFolders: [],
+    news: [],
   };
   try {
     const trees = [baseTree, ...origin.trees];

@@ -1,8 +1,8 @@
 import { existsSync } from "node:fs";
-import { appendFile, copyFile, mkdir, readFile, rm, writeFile } from "node:fs/promises";
+import { appendFile, copyFile, mkdir, readFile, realpath, rm, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { isDiskFull } from "../full-disk.ts";
-import type { RunPaths } from "../paths.ts";
+import { draftPrefix, type RunPaths } from "../paths.ts";
 import { decodePath, encodeList, GitError, type GitOptions, git, gitList, rawPath, tryGit } from "./git.ts";
 import { unsettleTimes } from "./index-times.ts";
 import type { Workspace } from "./workspace.ts";
@@ -111,14 +111,18 @@ async function createStore(options: {
   });
   await mkdir(path.join(store, "info"), { recursive: true });
   await writeFile(path.join(store, "info", "attributes"), attributes);
-  await writeFile(path.join(store, "info", "exclude"), "/.pawl/\n");
+  await writeFile(path.join(store, "info", "exclude"), `/.pawl/\n${draftPrefix}*\n`);
   await appendFile(path.join(store, "config"), configuration);
   await mkdir(path.join(run.objects, "info"), { recursive: true });
   // With both files the branch in this repository can also be read without any setting.
-  await writeFile(path.join(store, "objects", "info", "alternates"), `${run.objects}\n`);
-  if (mirror !== null) {
-    await writeFile(path.join(run.objects, "info", "alternates"), `${path.join(mirror, "objects")}\n`);
-  }
+  await leanOn(path.join(store, "objects"), run.objects);
+  if (mirror !== null) await leanOn(run.objects, path.join(mirror, "objects"));
+}
+
+/** Lets one folder of objects find those of another: by a relative path, so that both can be moved together. */
+async function leanOn(objects: string, other: string): Promise<void> {
+  const relative = path.relative(await realpath(objects), await realpath(other));
+  await writeFile(path.join(objects, "info", "alternates"), `${relative}\n`);
 }
 
 /**

@@ -1,4 +1,5 @@
 import type { DataPaths, RunPaths } from "../paths.ts";
+import type { WorkspaceNews } from "./record.ts";
 
 /** Where a run works, as prepared by its first owner. */
 export interface Workspace {
@@ -10,8 +11,8 @@ export interface Workspace {
   baseTree: string | null;
   /** Things a person and the model should know: what was left out of a dirty checkout, missing submodules. */
   notes: string[];
-  /** What the model must know of a folder that was gone and had to be made anew; only from the owner that made it. */
-  rebuilt?: string;
+  /** What happened to it between owners, as far as it is not known to be told. */
+  news?: WorkspaceNews[];
 }
 
 export interface WorkspaceRequest {
@@ -25,6 +26,8 @@ export interface WorkspaceRequest {
   dir: string | null;
   /** The run's last snapshot, by its log: what a folder that is gone is made anew from. Null is the first one. */
   lastTree?: string | null;
+  /** The end of the run's log. */
+  lastSeq?: number;
   /** The run whose workspace this one begins with, for a fork. */
   origin?: WorkspaceOrigin | null;
 }

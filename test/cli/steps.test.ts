@@ -67,6 +67,43 @@ test.each([[[]], [["--to", "mine"]]])("a run in place is undone with %s", async 
   expect(readFileSync(path.join(dir, "first/own"), "utf8")).toBe("made later by the user");
 });
 
+test("putting back names what it changed and the command that takes it back, which keeps what others did since", async () => {
+  const { json, pawl, dir, folder } = await workedInPlace();
+  const undone = await pawl(["restore", "k", "--step", "0"]);
+  expect(undone.stdout.split("\n").slice(1)).toEqual(["D bytes", "D first/third", "D link"]);
+  const [, command = ""] = /^this takes it back: pawl (.+)$/m.exec(undone.stderr) ?? [];
+  const [, , , saved = ""] = command.split(" ");
+  writeFileSync(path.join(dir, "own"), "made later by the user");
+  expect((await pawl([...command.split(" "), "--to", "back"])).code).toBe(0);
+  expect(readFileSync(path.join(folder, "back/first/third"), "utf8")).toBe("3\n");
+  expect(existsSync(path.join(folder, "back/own"))).toBe(false);
+  const back = await pawl(command.split(" "));
+  expect(back.stdout).toContain(`is as it was in snapshot ${saved}`);
+  expect(readFileSync(path.join(dir, "first/third"), "utf8")).toBe("3\n");
+  expect(readFileSync(path.join(dir, "own"), "utf8")).toBe("made later by the user");
+  const [again] = await json(["restore", "k", "--snapshot", saved.slice(0, 12)]);
+  expect(again).toMatchObject({ step: null, tree: saved, changed: [] });
+});
+
+test("what a user changes while a run works is put back with it, and said, and comes back whole", async () => {
+  const { env } = await startAgentServer({
+    slow: [bash("echo 1 > begun; until [ -e go ]; do sleep 0.1; done"), { text: "ended" }],
+  });
+  const { folder, start, pawl } = commandLine({ env });
+  const run = start(["run", "slow", "--dir", ".", "--key", "slow"]);
+  const at = (name: string) => path.join(folder, name);
+  await waitUntil(() => existsSync(at("begun")), { timeoutMs: 20_000, what: "the command runs" });
+  writeFileSync(at("mine"), "written meanwhile");
+  writeFileSync(at("go"), "");
+  expect((await run).exitCode).toBe(0);
+  const undone = await pawl(["restore", "slow", "--step", "0"]);
+  expect(undone.stdout.split("\n").slice(1)).toEqual(["D begun", "D go", "D mine"]);
+  expect(existsSync(at("mine"))).toBe(false);
+  const [, command = ""] = /^this takes it back: pawl (.+)$/m.exec(undone.stderr) ?? [];
+  expect((await pawl(command.split(" "))).code).toBe(0);
+  expect(readFileSync(at("mine"), "utf8")).toBe("written meanwhile");
+});
+
 test("a folder that another run works in is not put back", async () => {
   const { json, pawl, start, dir } = await workedInPlace();
   const { env } = await startAgentServer({
@@ -100,7 +137,13 @@ test("wrong use is one line that says what was expected", async () => {
       /expected --step to be a step of run \w+ \(0 to 4\), got "-1"/,
     ],
     [["restore", "k", "--step", "1", "--to", "."], /expected a new or empty folder/],
-    [["restore", "k", "--to", "x"], /--step/],
+    [["restore", "k", "--to", "x"], /expected either --step .* or --snapshot/],
+    [["restore", "k", "--step", "1", "--snapshot", "0123456"], /expected either --step .* or --snapshot/],
+    [["restore", "k", "--snapshot", "0123456"], /expected the hash of a snapshot of run \w+, got "0123456"/],
+    [
+      ["restore", "k", "--snapshot", "HEAD", "--to", "x"],
+      /expected the hash of a snapshot of run \w+, got "HEAD"/,
+    ],
     [["diff", "k", "--step", "0"], /expected --step to be a step of run \w+ \(1 to 4\), got "0"/],
     [["diff", "k", "--step", "99"], /expected --step to be a step of run \w+ \(1 to 4\), got "99"/],
     [["fork", "k", "--step", "7"], /expected --step to be a step of run \w+ \(0 to 4\), got "7"/],

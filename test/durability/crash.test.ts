@@ -58,7 +58,7 @@ const sweep: string[][] = [
   ["command.started:2", "takeover.committed"],
 ];
 /** Points of other processes, with tests of their own. */
-const elsewhere = ["enqueue.committed", "release.committed", "wait.committed"];
+const elsewhere = ["enqueue.committed", "workspace.rebuilt", "release.committed", "wait.committed"];
 
 test("every failpoint is swept", () => {
   const swept = new Set([...sweep.flat().map((point) => point.split(":")[0]), ...elsewhere]);

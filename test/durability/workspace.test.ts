@@ -94,6 +94,8 @@ describe("at resume", () => {
     const store = path.join(scenario.folder, "data/runs", String(run?.id), "git");
     const kept = execFileSync("git", ["--git-dir", store, "cat-file", "blob", `${saved}:half.txt`]);
     expect(kept.toString()).toBe("half\n");
+    await scenario.json("restore", "k", "--snapshot", saved, "--to", "kept");
+    expect(readFileSync(path.join(scenario.folder, "kept/half.txt"), "utf8")).toBe("half\n");
   });
 
   test("where an ignored file stands in the way of a rollback, the run goes on and the model is told", async () => {
@@ -154,6 +156,22 @@ describe("at resume", () => {
     expect((await scenario.json("show", "k"))[0]).toMatchObject({ status: "succeeded" });
     expect(visible(workspace)).toEqual(["a.txt", "file-1.txt", "file-2.txt", "file-3.txt"]);
     expect(bodyOfLastRequest(scenario)).toContain("has been made anew");
+  });
+
+  test("a worker killed between making it anew and saying so leaves it to the next to say, once", async () => {
+    const scenario = await createScenario(story);
+    await scenario.enqueue(["k"]);
+    await scenario.worker({ env: { PAWL_FAILPOINT: "plan.committed:2" } }).ended();
+    rmSync(await workspaceOf(scenario, "k"), { recursive: true });
+    const killed = await scenario.worker({ env: { PAWL_FAILPOINT: "workspace.rebuilt" } }).ended();
+    expect(killed.signal).toBe("SIGKILL");
+    await scenario.worker({ env: { PAWL_FAILPOINT: "plan.committed:2" } }).ended();
+    await scenario.worker().ended();
+    const told = scenario.database().prepare("SELECT body FROM messages WHERE body LIKE '%made anew%'").all();
+    expect(told).toHaveLength(1);
+    expect(kindsOfEvents(scenario).filter((kind) => kind === "workspace_rebuilt")).toHaveLength(1);
+    expect((await scenario.json("show", "k"))[0]).toMatchObject({ status: "succeeded" });
+    expectSoundLogs(scenario.database());
   });
 
   test.each([

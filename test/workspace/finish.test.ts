@@ -1,6 +1,7 @@
 import { existsSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { expect, test } from "vitest";
+import { draftPrefix } from "../../src/paths.ts";
 import { finishWorkspace } from "../../src/workspace/finish.ts";
 import { readPatch } from "../../src/workspace/patch-file.ts";
 import type { Workspace } from "../../src/workspace/workspace.ts";
@@ -310,4 +311,17 @@ test("an abort rejects with the signal's reason", async () => {
   const signal = AbortSignal.abort(reason);
   const options = { run: fixture.run("r1"), workspace, runId: "r1", key: null, title: "", signal };
   await expect(finishWorkspace(options)).rejects.toBe(reason);
+});
+
+test.each(["clone", "dir"])("the draft that a killed tool left is no change, in a %s", async (kind) => {
+  const repo = fixture.repository();
+  const workspace = await fixture.prepare("r1", kind === "clone" ? { repo } : { dir: repo });
+  fixture.sh(workspace.path, `mkdir d; echo half > d/${draftPrefix}1.1; echo half > ${draftPrefix}2.1`);
+  expect(await fixture.finish("r1", workspace)).toMatchObject({ changedFiles: [], branch: null });
+  fixture.sh(workspace.path, "echo whole > d/new");
+  const { changedFiles, headCommit } = await fixture.finish("r1", workspace);
+  expect(changedFiles).toEqual(["d/new"]);
+  expect((await readPatch(fixture.run("r1")))?.toString()).not.toContain("half");
+  if (kind === "clone")
+    expect(fixture.sh(workspace.path, `git ls-tree -r --name-only ${headCommit}`)).not.toContain(draftPrefix);
 });

@@ -30,16 +30,16 @@ test("a clone that is gone is made anew from the base and the last snapshot, als
   const head = fixture.sh(first.path, "git rev-parse HEAD");
   remove(first);
   fixture.sh(repo, "git commit -q --allow-empty -m later; rm -rf .git");
-  const { rebuilt, ...again } = await fixture.prepare("r1", { repo, lastTree });
+  const { news, ...again } = await fixture.prepare("r1", { repo, lastTree });
   expect(again).toEqual(first);
-  expect(rebuilt).toMatch(/was gone and has been made anew/);
+  expect(news).toMatchObject([{ kind: "workspace_rebuilt", text: expect.stringContaining("made anew") }]);
   expect(files(again)).toBe(before);
   expect(await treeOf("r1", again)).toBe(lastTree);
   expect(fixture.sh(again.path, "git rev-parse HEAD; git symbolic-ref --short HEAD")).toBe(`${head}\nmain`);
   expect(fixture.sh(again.path, "git status --porcelain | sort")).toBe(
     "D b.txt\n D kept.log\n M a.txt\n?? new",
   );
-  expect(await fixture.prepare("r1", { repo, lastTree })).toEqual(first);
+  expect(await fixture.prepare("r1", { repo, lastTree }), "until it is told").toEqual({ ...first, news });
 });
 
 test("a clone whose mirror is gone as well is made anew from its source", async () => {
