@@ -5,7 +5,7 @@ import type { Store } from "../db/store.ts";
 import type { LogTail } from "../db/tail.ts";
 import { failpoint } from "../failpoint.ts";
 import type { ModelReply } from "../model/model.ts";
-import { estimateTokens } from "../model/tokens.ts";
+import { estimateTokens, messageOverheadTokens } from "../model/tokens.ts";
 import type { Redact } from "../redact.ts";
 import {
   applyMessage,
@@ -18,9 +18,6 @@ import {
 } from "./next-action.ts";
 import type { Protocol } from "./protocols/protocol.ts";
 import { estimateWindow, type Measurement, recordText } from "./window.ts";
-
-/** Role, separators and the like, a message. */
-const messageOverheadTokens = 4;
 
 /** What was asked of the run from outside. */
 export interface Asked {

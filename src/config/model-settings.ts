@@ -1,6 +1,7 @@
 import { BlockList, isIP } from "node:net";
 import type { Config } from "../config.ts";
 import { ConfigError } from "../errors.ts";
+import { defaultBaseUrl } from "../model/profiles.ts";
 import { contextWindowOf } from "../model/windows.ts";
 
 /** Which model is asked, and where. */
@@ -13,7 +14,6 @@ export interface ModelSettings {
   contextTokens: number;
 }
 
-const openaiUrl = "https://api.openai.com/v1";
 const defaultModel = "gpt-4o-mini";
 /**
  * Model, base URL and key from the settings; `model` (a task's own) goes before the configured one. Throws ConfigError, in
@@ -29,7 +29,7 @@ export function resolveModelSettings(
       "expected a model, as a base URL is set, got none; set OPENAI_MODEL or pass --model",
     );
   }
-  const baseUrl = config.baseUrl ?? openaiUrl;
+  const baseUrl = config.baseUrl ?? defaultBaseUrl;
   const resolvedModel = name ?? defaultModel;
   return {
     model: resolvedModel,

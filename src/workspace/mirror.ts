@@ -3,7 +3,8 @@ import { existsSync } from "node:fs";
 import { readdir, rename, rm } from "node:fs/promises";
 import path from "node:path";
 import { WorkspaceError } from "../errors.ts";
-import { GitError, type GitOptions, git, tryGit, withoutCredentials } from "./git.ts";
+import { withoutCredentials } from "../redact.ts";
+import { GitError, type GitOptions, git, tryGit } from "./git.ts";
 import { withLock } from "./lock.ts";
 import { type Source, sourceError } from "./source.ts";
 
