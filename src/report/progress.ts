@@ -140,7 +140,7 @@ function describeUpkeep(event: string, facts: Facts, { palette, manyRuns }: Form
     case "worker.lease_lost":
       return "this worker's lease has run out (the machine slept, or was too busy): beginning anew";
     case "model.retried":
-      return `the model is asked again in ${duration(Number(facts.delayMs))} (retry ${facts.attempt}): ${flat(facts.error)}`;
+      return `the model is asked again in ${duration(Number(facts.delayMs))} (retry ${facts.attempt} of ${Number(facts.attempts) - 1}): ${flat(facts.error)}`;
     case "window.compacted":
       return `the window was full: older messages now stand as a ${facts.kind}`;
     default: {

@@ -5,7 +5,7 @@ import type { RunRow } from "../db/claim.ts";
 import { commandVariables } from "../environment/variables.ts";
 import { ConfigError } from "../errors.ts";
 import { failpoint } from "../failpoint.ts";
-import type { Logger } from "../log.ts";
+import { withFacts } from "../log.ts";
 import { runPaths } from "../paths.ts";
 import { specSchema, type TaskSpec } from "../producer/task.ts";
 import { withoutCredentials } from "../redact.ts";
@@ -128,7 +128,7 @@ async function createAgent({ work, spec, binding, workspace, log, tools, watch }
     model: binding.model,
     protocol: binding.protocol,
     tools,
-    logger: withRun(resources.logger, row.id),
+    logger: withFacts(resources.logger, { run: row.id }),
     modelName: binding.name,
     maxSteps: spec.maxSteps,
     budgetTokens: binding.contextTokens - binding.maxOutputTokens,
@@ -152,12 +152,5 @@ async function createAgent({ work, spec, binding, workspace, log, tools, watch }
       maxResultChars: Math.min(resources.maxResultChars, windowChars),
       signal,
     }),
-  };
-}
-
-function withRun(logger: Logger, run: string): Logger {
-  return {
-    info: (event, facts) => logger.info(event, { run, ...facts }),
-    debug: (event, facts) => logger.debug(event, { run, ...facts }),
   };
 }

@@ -211,12 +211,29 @@ describe("asking the model", () => {
     expect(log.state.answer).toBe("the record");
   });
 
+  it.each([1500, 100_000])(
+    "waits for a key where it is refused, and puts no digest in a summary's place (budget %i)",
+    async (budgetTokens) => {
+      const { store, owner, runId } = await setUp(20);
+      const model = scriptedModel(() => new ModelError("auth", "check OPENAI_API_KEY"));
+      expect(await think(agentOf(owner, model, { budgetTokens }))).toEqual({
+        wait: { kind: "auth", note: "check OPENAI_API_KEY", wakeAt: null },
+      });
+      await owner.log.committed();
+      expect(await store.loadCompactions(runId)).toEqual([]);
+      expect((await store.loadModelCalls(runId)).at(-1)).toMatchObject({ state: "failed" });
+      expect(model.callCount()).toBe(1);
+    },
+  );
+
   it("ends a run whose last step alone is too much, saying what to change", async () => {
     const { owner, model } = await setUp(1);
     const agent = agentOf(owner, model, { budgetTokens: 50 });
     expect(await think(agent)).toMatchObject({
-      reason: "context_exhausted",
-      error: expect.stringMatching(/50 tokens.*contextTokens/),
+      outcome: {
+        reason: "context_exhausted",
+        error: expect.stringMatching(/50 tokens.*contextTokens/),
+      },
     });
   });
 });
