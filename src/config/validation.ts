@@ -83,7 +83,7 @@ export function metaOf(field: z.core.$ZodType): { type: FieldType; description: 
 }
 
 /** ` (did you mean "x"?)` if a known name is close, else nothing. */
-function suggest(name: string, known: readonly string[]): string {
+export function suggest(name: string, known: readonly string[]): string {
   const candidate = known.length > 0 ? closest(name.toLowerCase(), known) : undefined;
   if (candidate === undefined) return "";
   const isClose = distance(name.toLowerCase(), candidate.toLowerCase()) <= Math.max(2, name.length / 3);
