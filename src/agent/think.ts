@@ -5,9 +5,10 @@ import { outcomeOf, type Reason } from "../outcome.ts";
 import { findTool } from "../tools/execute.ts";
 import { compact } from "./compact.ts";
 import type { Agent, Ended } from "./loop.ts";
+import { windowTokens } from "./measurement.ts";
 import { preview } from "./preview.ts";
 import type { RunLog } from "./run-log.ts";
-import { buildWindow, estimateWindow, needsCompaction, windowTokens } from "./window.ts";
+import { buildWindow, estimateWindow, needsCompaction } from "./window.ts";
 
 /** One request and its reply. Says how the run ends, or what it waits for, where the model cannot go on. */
 export async function think(agent: Agent): Promise<Ended | undefined> {

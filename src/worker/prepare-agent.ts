@@ -36,7 +36,9 @@ interface Started extends Prepared {
 export async function prepareAgent(prepared: Prepared): Promise<Agent> {
   const { resources, row, claim, activeMs } = prepared.work;
   const { protocol } = prepared.binding;
-  const log = openRunLog({ store: resources.store, claim, protocol, activeMs, redact: resources.redact });
+  const { store, redact } = resources;
+  const budgetTokens = budgetOf(prepared.binding);
+  const log = openRunLog({ store, claim, protocol, activeMs, redact, budgetTokens });
   const tree = (await resources.store.getRun(row.id))?.tree ?? prepared.workspace.baseTree;
   log.load(await resources.store.loadTail(row.id, row.promptHash), tree);
   const tools = chooseTools(resources.tools, prepared.spec.tools);
@@ -131,7 +133,7 @@ async function createAgent({ work, spec, binding, workspace, log, tools, watch }
     logger: withFacts(resources.logger, { run: row.id }),
     modelName: binding.name,
     maxSteps: spec.maxSteps,
-    budgetTokens: binding.contextTokens - binding.maxOutputTokens,
+    budgetTokens: budgetOf(binding),
     maxOutputTokens: binding.maxOutputTokens,
     signal,
     isStopping: resources.isStopping,
@@ -153,4 +155,9 @@ async function createAgent({ work, spec, binding, workspace, log, tools, watch }
       signal,
     }),
   };
+}
+
+/** What prompt and history may take of the window. */
+function budgetOf({ contextTokens, maxOutputTokens }: ModelBinding): number {
+  return contextTokens - maxOutputTokens;
 }

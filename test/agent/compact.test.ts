@@ -109,6 +109,20 @@ describe("a compaction", () => {
     expect((await store.loadModelCalls(runId)).at(-1)?.state).toBe("failed");
   });
 
+  it("counts what a record cost that was not taken", async () => {
+    const counted = { promptTokens: 70, completionTokens: 7, cachedTokens: 3 };
+    const { store, owner, model, runId } = await setUp(10, () => ({ text: "", usage: counted }));
+    const before = await store.getRun(runId);
+    await compact(agentOf(owner, model));
+    expect((await store.loadModelCalls(runId)).at(-1)).toMatchObject({ state: "failed", ...counted });
+    const { promptTokens = 0, completionTokens = 0, cachedTokens = 0 } = before ?? {};
+    expect(await store.getRun(runId)).toMatchObject({
+      promptTokens: promptTokens + 70,
+      completionTokens: completionTokens + 7,
+      cachedTokens: cachedTokens + 3,
+    });
+  });
+
   it("keeps the earlier record in the digest while there is room", async () => {
     const answers: Script = (_, number) => (number === 1 ? say("an earlier fact") : say(""));
     const { owner, model, log } = await setUp(8, answers);
