@@ -29,6 +29,7 @@ const settingsSchema = z.strictObject({
   apiKey: secret("a key without blanks"),
   contextTokens: tokens(),
   maxOutputTokens: tokens(),
+  requestTimeoutMs: milliseconds(1),
   tools: list("a list of paths of modules"),
   systemPrompt: text("the path of a file"),
   maxSteps: integer("a whole number of steps", { minimum: 1, maximum: 1_000_000 }),
@@ -55,7 +56,9 @@ export interface Config {
   /** The model's window. */
   contextTokens: number | null;
   /** Upper bound of one reply. */
-  maxOutputTokens: number;
+  maxOutputTokens: number | null;
+  /** Bound of one request to the model, from sending it to the last byte of the reply. */
+  requestTimeoutMs: number | null;
   /** Files of the user's tools. */
   tools: string[];
   /** Text that replaces the default system prompt. */
@@ -109,7 +112,8 @@ export async function loadConfig(options: {
     baseUrl: settings.baseUrl ?? null,
     apiKey: settings.apiKey ?? null,
     contextTokens: settings.contextTokens ?? null,
-    maxOutputTokens: settings.maxOutputTokens ?? 8_000,
+    maxOutputTokens: settings.maxOutputTokens ?? null,
+    requestTimeoutMs: settings.requestTimeoutMs ?? null,
     tools: settings.tools ?? [],
     systemPrompt: settings.systemPrompt === undefined ? null : readPrompt(settings.systemPrompt),
     maxSteps: settings.maxSteps ?? defaultMaxSteps,

@@ -19,6 +19,14 @@ export function createLogger(level: LogLevel, write: (line: string) => void = ()
   return { info: log("info"), debug: log("debug") };
 }
 
+/** A logger that puts these facts first. */
+export function withFacts(logger: Logger, more: Record<string, unknown>): Logger {
+  return {
+    info: (event, facts) => logger.info(event, { ...more, ...facts }),
+    debug: (event, facts) => logger.debug(event, { ...more, ...facts }),
+  };
+}
+
 export const silentLogger = createLogger("silent");
 
 function formatLine(event: string, facts: Record<string, unknown>): string {

@@ -1,5 +1,4 @@
 import { createHash } from "node:crypto";
-import { nativeProtocol } from "./agent/protocols/native.ts";
 import { loadPrompt } from "./agent/protocols/prompt.ts";
 import { createDataDirectory, resolveDataPaths } from "./config/data-directory.ts";
 import { resolveModelSettings } from "./config/model-settings.ts";
@@ -10,11 +9,10 @@ import { localEnvironment } from "./environment/local.ts";
 import { failpoint } from "./failpoint.ts";
 import { type Logger, silentLogger } from "./log.ts";
 import type { Model } from "./model/model.ts";
-import { defaultBaseUrl, profileOf } from "./model/profiles.ts";
-import { retrying } from "./model/retry.ts";
+import { modelBinder, ownModelWindow } from "./model-binder.ts";
 import type { DataPaths } from "./paths.ts";
 import { type TaskInput, tasksFromInputs } from "./producer/new-task.ts";
-import type { EnqueueResult, NewTask, TaskSpec } from "./producer/task.ts";
+import type { EnqueueResult, NewTask } from "./producer/task.ts";
 import { embeddedQueue } from "./queue/embedded.ts";
 import type { Queue } from "./queue/queue.ts";
 import { createRedact, redactingLogger, secretsOf } from "./redact.ts";
@@ -23,7 +21,6 @@ import { reportStatus, type StatusReport } from "./report/status.ts";
 import { builtInTools } from "./tools/built-in.ts";
 import type { Tool } from "./tools/tool.ts";
 import { packageVersion } from "./version.ts";
-import type { ModelBinding } from "./worker/execute-run.ts";
 import { chooseTools } from "./worker/prepare-agent.ts";
 import { publishHints } from "./worker/reconcile.ts";
 import { startWorker, type Worker } from "./worker/worker.ts";
@@ -92,13 +89,14 @@ export async function openPawl(options: PawlOptions = {}): Promise<Pawl> {
   };
 
   async function requireRunnable({ model = null, tools = null }: Parameters<Pawl["requireRunnable"]>[0]) {
-    if (!options.model) resolveModelSettings(config, model);
+    if (options.model) ownModelWindow(config);
+    else resolveModelSettings(config, model);
     chooseTools(await loadTools(), tools);
   }
 
   /** A worker can do without a model of its own as long as every run names one, or has begun with one. */
   async function requireModel(only: string | undefined) {
-    if (options.model) return;
+    if (options.model) return void ownModelWindow(config);
     const isNeeded = config.model === null && (await store.hasRunWithoutModel(only));
     resolveModelSettings(config, config.model ?? (isNeeded ? null : "named by each run"));
   }
@@ -138,7 +136,7 @@ export async function openPawl(options: PawlOptions = {}): Promise<Pawl> {
         systemPrompt: config.systemPrompt ?? (await loadPrompt("native")),
         commandTimeoutMs: config.commandTimeoutMs,
         maxResultChars,
-        bindModel: modelBinder(options.model, config, logger),
+        bindModel: modelBinder(config, options.model),
         env,
         redact,
         concurrency,
@@ -172,44 +170,6 @@ async function gatherTools(options: PawlOptions, config: Config): Promise<Tool[]
   // A tool of the user's goes before a built-in one of the same name.
   const builtIn = options.useBuiltInTools === false ? [] : builtInTools();
   return [...builtIn.filter((tool) => !added.some((each) => each.name === tool.name)), ...added];
-}
-
-/** Binds runs to models: a run that has begun keeps its own, whatever is configured now. */
-function modelBinder(own: Model | undefined, config: Config, logger: Logger) {
-  const clients = new Map<string, Model>();
-  return async (spec: TaskSpec): Promise<ModelBinding> => {
-    const { maxOutputTokens } = config;
-    if (own) {
-      const name = spec.fixed?.model ?? spec.model ?? config.model ?? "own";
-      const contextTokens = config.contextTokens ?? 128_000;
-      return {
-        model: own,
-        name,
-        baseUrl: null,
-        protocol: nativeProtocol(profileOf(defaultBaseUrl)),
-        contextTokens,
-        maxOutputTokens,
-      };
-    }
-    const bound = { ...config, baseUrl: spec.fixed?.baseUrl ?? config.baseUrl };
-    const settings = resolveModelSettings(bound, spec.fixed?.model ?? spec.model);
-    const { model: name, baseUrl, contextTokens } = settings;
-    const client =
-      clients.get(baseUrl) ??
-      retrying((await import("./model/openai.ts")).openaiModel(settings), {
-        onRetry: ({ attempt, delayMs, error }) =>
-          logger.info("model.retried", { attempt, delayMs, error: error.message }),
-      });
-    clients.set(baseUrl, client);
-    return {
-      model: client,
-      name,
-      baseUrl,
-      protocol: nativeProtocol(profileOf(baseUrl)),
-      contextTokens,
-      maxOutputTokens,
-    };
-  };
 }
 
 async function createQueue(input: {

@@ -37,6 +37,11 @@ export function redactingLogger(logger: Logger, redact: Redact): Logger {
   };
 }
 
+/** A text without the user names and passwords that URLs in it carry. */
+export function withoutCredentials(text: string): string {
+  return text.replace(/\b(https?:\/\/)[^/\s@]*@|\b([a-z][a-z0-9+.-]*:\/\/)[^/\s@:]*:[^/\s@]*@/gi, "$1$2");
+}
+
 function redactFact(value: unknown, redact: Redact): unknown {
   if (typeof value === "string") return redact(value);
   return Array.isArray(value) ? value.map((each) => redactFact(each, redact)) : value;

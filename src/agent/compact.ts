@@ -71,10 +71,12 @@ async function summarise(agent: Agent, old: LogEntry[], earlier: string | null) 
     failpoint("summary.answered");
     const text = acceptable(reply, maxRecordTokens);
     if (text !== undefined) return { n, reply, text };
-    agent.log.failModelCall(n, "the summary was empty, cut off or too long");
+    agent.log.failModelCall(n, "the summary was empty, cut off or too long", reply);
   } catch (error) {
     agent.log.failModelCall(n, messageOf(error));
-    if (!agent.signal.aborted && !(error instanceof ModelError)) throw error;
+    if (agent.signal.aborted) return undefined;
+    // A digest in place of a summary cannot be taken back: a key that is refused is worth waiting for.
+    if (!(error instanceof ModelError) || error.kind === "auth") throw error;
   }
   return undefined;
 }

@@ -52,8 +52,11 @@ export async function runAgent(agent: Agent): Promise<Ended> {
     const action = nextAction(agent.log.state, agent);
     switch (action.kind) {
       case "ask": {
-        const failed = await think(agent);
-        if (failed) return { outcome: failed };
+        const ended = await think(agent);
+        if (ended) {
+          await agent.log.committed();
+          return ended;
+        }
         break;
       }
       case "act":

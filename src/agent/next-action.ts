@@ -1,8 +1,12 @@
 import type { CallRow, MessageRow } from "../db/read.ts";
 import type { MessageKind } from "../db/schema.ts";
 import type { ChatMessage, ReplyMessage, ToolSchema } from "../model/model.ts";
+import { noUsage } from "../model/model.ts";
+import { estimateTokens } from "../model/tokens.ts";
 import { type Outcome, outcomeOf } from "../outcome.ts";
+import { fitReply } from "./long-arguments.ts";
 import type { ParsedCall, Protocol } from "./protocols/protocol.ts";
+import { recordText } from "./window.ts";
 
 // The state of a run is a fold over its message log: what has happened decides what to do next, and nothing else does.
 // A worker that resumes folds the same messages and comes to the same action.
@@ -38,6 +42,8 @@ export interface Prompt {
 }
 
 export interface RunState {
+  /** Tokens a request may have; infinite where none is sent. */
+  budgetTokens: number;
   seq: number;
   /** Complete model replies, over all owners. */
   steps: number;
@@ -69,8 +75,9 @@ export type Action =
   | { kind: "tell"; text: string }
   | { kind: "finish"; outcome: Outcome };
 
-export function emptyState(): RunState {
+export function emptyState(budgetTokens = Number.POSITIVE_INFINITY): RunState {
   return {
+    budgetTokens,
     seq: 0,
     steps: 0,
     copiedSteps: 0,
@@ -132,7 +139,7 @@ export function applyMessage(
     case "reply": {
       const message = applyReply(state, row, protocol);
       const isBad = state.problem !== null;
-      state.entries.push({ ...entry, message, isBad });
+      state.entries.push(fitReply({ ...entry, message, isBad }, state.budgetTokens));
       state.badReplies = isBad ? state.badReplies + 1 : 0;
       return;
     }
@@ -160,8 +167,24 @@ export function applyOpenCalls(state: RunState, open: CallRow[]): void {
   }
 }
 
+/** Sets what the first message only names by its hash. */
+export function applyPrompt(state: RunState, prompt: Prompt): void {
+  state.prompt = prompt;
+  if (state.system) state.system.message = { role: "system", content: prompt.system };
+  state.toolTokens = prompt.tools.length === 0 ? 0 : estimateTokens(JSON.stringify(prompt.tools));
+}
+
+/** Puts the record in the place of the messages through `throughSeq`. */
+export function applyCompaction(state: RunState, record: { throughSeq: number; body: string }): void {
+  const { throughSeq, body } = record;
+  state.compaction = { throughSeq, body, tokens: estimateTokens(recordText(body)) };
+  state.entries = state.entries.filter((entry) => entry.seq > throughSeq);
+  // The same count that a resuming worker gets, which folds nothing but the window.
+  state.badReplies = countBadReplies(state.entries);
+}
+
 /** Replies in a row at the end of these messages that could not be used. */
-export function countBadReplies(entries: LogEntry[]): number {
+function countBadReplies(entries: LogEntry[]): number {
   const replies = entries.filter((entry) => entry.kind === "reply");
   return replies.length - 1 - replies.findLastIndex((entry) => !entry.isBad);
 }
@@ -201,5 +224,3 @@ function applyResult(state: RunState, body: string): ChatMessage {
   state.ending ??= ending ?? null;
   return message;
 }
-
-const noUsage = { promptTokens: null, completionTokens: null, cachedTokens: null, reasoningTokens: null };

@@ -4,23 +4,22 @@ import type { CallState, MessageKind } from "../db/schema.ts";
 import type { Store } from "../db/store.ts";
 import type { LogTail } from "../db/tail.ts";
 import { failpoint } from "../failpoint.ts";
-import type { ModelReply } from "../model/model.ts";
-import { estimateTokens } from "../model/tokens.ts";
+import { type ModelReply, noUsage } from "../model/model.ts";
+import { estimateTokens, messageOverheadTokens } from "../model/tokens.ts";
 import type { Redact } from "../redact.ts";
+import { type Measurement, measureTail } from "./measurement.ts";
 import {
+  applyCompaction,
   applyMessage,
   applyOpenCalls,
-  countBadReplies,
+  applyPrompt,
   emptyState,
   type PendingCall,
   type Prompt,
   type RunState,
 } from "./next-action.ts";
 import type { Protocol } from "./protocols/protocol.ts";
-import { estimateWindow, type Measurement, recordText } from "./window.ts";
-
-/** Role, separators and the like, a message. */
-const messageOverheadTokens = 4;
+import { estimateWindow } from "./window.ts";
 
 /** What was asked of the run from outside. */
 export interface Asked {
@@ -46,14 +45,17 @@ export interface RunLogOptions {
   store: Store;
   claim: Claim;
   protocol: Protocol;
+  /** Tokens a request may have. */
+  budgetTokens?: number;
   /** Takes secrets out of what is recorded; what the model is sent is made from that. */
   redact?: Redact;
   /** Active time so far, over all owners, in milliseconds. */
   activeMs(): number;
 }
 
-export function openRunLog({ store, claim, protocol, activeMs, redact = (text) => text }: RunLogOptions) {
-  const state: RunState = emptyState();
+export function openRunLog(options: RunLogOptions) {
+  const { store, claim, protocol, activeMs, redact = (text) => text } = options;
+  const state: RunState = emptyState(options.budgetTokens);
   let outstanding: Promise<unknown>[] = [];
   let measured: Measurement | null = null;
   let tree: string | null = null;
@@ -95,22 +97,19 @@ export function openRunLog({ store, claim, protocol, activeMs, redact = (text) =
     /** Folds what earlier owners wrote; `lastTree` is the newest snapshot among it. */
     load(tail: LogTail, lastTree: string | null = null): void {
       tree = lastTree;
-      if (tail.prompt !== null) setPrompt(state, JSON.parse(tail.prompt) as Prompt);
+      if (tail.prompt !== null) applyPrompt(state, JSON.parse(tail.prompt) as Prompt);
       for (const row of tail.messages) applyMessage(state, row, protocol);
-      if (tail.compaction) {
-        const { throughSeq, body } = tail.compaction;
-        state.compaction = { throughSeq, body, tokens: estimateTokens(recordText(body)) };
-      }
+      if (tail.compaction) applyCompaction(state, tail.compaction);
       state.copiedSteps = tail.copiedSteps;
       state.compactions = tail.compactions;
       state.modelCalls = tail.lastModelCall?.n ?? 0;
       applyOpenCalls(state, tail.openCalls);
-      measured = measure(state, tail);
+      measured = measureTail(state, tail);
     },
 
     /** The first two messages, where they are not there yet; the prompt itself was stored under `hash` by the verb `begin`. */
     start(prompt: Prompt, hash: string, task: string): void {
-      setPrompt(state, prompt);
+      applyPrompt(state, prompt);
       if (!state.system)
         append(next("system", 0, { role: "system", prompt: hash }, estimateTokens(prompt.system)));
       if (!state.task) append(next("task", 0, protocol.renderNote(task)));
@@ -147,8 +146,10 @@ export function openRunLog({ store, claim, protocol, activeMs, redact = (text) =
       );
     },
 
-    failModelCall(n: number, error: string): void {
-      write(store.failModelCall(claim, { n, error: redact(error) }));
+    /** A request that failed; `reply` is one that came and was of no use. */
+    failModelCall(n: number, error: string, reply?: ModelReply): void {
+      const { usage, responseId } = reply ?? { usage: noUsage, responseId: null };
+      write(store.failModelCall(claim, { n, error: redact(error), usage, responseId }, activeMs()));
     },
 
     /** The start row of a call that must not simply be repeated. */
@@ -201,13 +202,9 @@ export function openRunLog({ store, claim, protocol, activeMs, redact = (text) =
       settled: { n: number; reply: ModelReply } | null,
     ): void {
       const tokensBefore = estimateWindow(state);
-      const { throughSeq } = compaction;
       const body = redact(compaction.body);
       state.compactions += 1;
-      state.compaction = { throughSeq, body, tokens: estimateTokens(recordText(body)) };
-      state.entries = state.entries.filter((entry) => entry.seq > throughSeq);
-      // The same count that a resuming worker gets, which folds nothing but the window.
-      state.badReplies = countBadReplies(state.entries);
+      applyCompaction(state, { throughSeq: compaction.throughSeq, body });
       measured = null;
       const row = {
         ...compaction,
@@ -245,20 +242,4 @@ export function openRunLog({ store, claim, protocol, activeMs, redact = (text) =
     asked: (): Asked => asked,
     measured: (): Measurement | null => measured,
   };
-}
-
-function setPrompt(state: RunState, prompt: Prompt): void {
-  state.prompt = prompt;
-  if (state.system) state.system.message = { role: "system", content: prompt.system };
-  state.toolTokens = prompt.tools.length === 0 ? 0 : estimateTokens(JSON.stringify(prompt.tools));
-}
-
-/** The provider's count at the request that brought the newest reply, if that was after the compaction. */
-function measure(state: RunState, tail: LogTail): Measurement | null {
-  const call = tail.lastAnswered;
-  const reply = state.entries.findLast((entry) => entry.kind === "reply");
-  if (!reply || call === null || call.promptTokens === null || call.step !== reply.step) return null;
-  if (tail.compaction && (tail.compaction.modelCall ?? 0) >= call.n) return null;
-  const since = state.entries.reduce((sum, entry) => sum + (entry.seq >= reply.seq ? entry.tokens : 0), 0);
-  return { promptTokens: call.promptTokens, estimatedTokens: estimateWindow(state) - since };
 }

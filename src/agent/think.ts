@@ -1,16 +1,27 @@
 import { ModelError, messageOf } from "../errors.ts";
 import { failpoint } from "../failpoint.ts";
 import type { ModelReply, ModelRequest } from "../model/model.ts";
-import { type Outcome, outcomeOf } from "../outcome.ts";
+import { outcomeOf, type Reason } from "../outcome.ts";
 import { findTool } from "../tools/execute.ts";
 import { compact } from "./compact.ts";
-import type { Agent } from "./loop.ts";
+import type { Agent, Ended } from "./loop.ts";
+import { windowTokens } from "./measurement.ts";
 import { preview } from "./preview.ts";
 import type { RunLog } from "./run-log.ts";
-import { buildWindow, estimateWindow, needsCompaction, windowTokens } from "./window.ts";
+import { buildWindow, estimateWindow, needsCompaction } from "./window.ts";
 
-/** One request and its reply. Gives the outcome where the model cannot go on. */
-export async function think(agent: Agent): Promise<Outcome | undefined> {
+/** One request and its reply. Says how the run ends, or what it waits for, where the model cannot go on. */
+export async function think(agent: Agent): Promise<Ended | undefined> {
+  try {
+    return await ask(agent);
+  } catch (error) {
+    if (!(error instanceof ModelError) || error.kind !== "auth") throw error;
+    // The key is mended by a person: the run waits for that, and is not lost.
+    return { wait: { kind: "auth", note: error.message, wakeAt: null } };
+  }
+}
+
+async function ask(agent: Agent): Promise<Ended | undefined> {
   const { log } = agent;
   let tokens = tokensOf(log);
   while (needsCompaction(tokens, agent.budgetTokens)) {
@@ -85,17 +96,21 @@ function recordReply(agent: Agent, n: number, reply: ModelReply, ms: number): vo
   });
 }
 
-/** An overflow is answered by one compaction; every other failure that reaches this ends the run. */
-async function recoverFromModel(agent: Agent, error: unknown): Promise<Outcome | undefined> {
-  if (!(error instanceof ModelError)) throw error;
-  if (error.kind === "refused") return outcomeOf("refused", { error: error.message });
-  if (error.kind !== "overflow") return outcomeOf("model_error", { error: error.message });
+/** An overflow is answered by one compaction; a key that is refused is thrown on; every other failure ends the run. */
+async function recoverFromModel(agent: Agent, error: unknown): Promise<Ended | undefined> {
+  if (!(error instanceof ModelError) || error.kind === "auth") throw error;
+  if (error.kind === "refused") return failed("refused", error.message);
+  if (error.kind !== "overflow") return failed("model_error", error.message);
   const isShorter = await compact(agent);
   // Broken off: the loop decides what the abort means, this is no end of the run.
   return isShorter || agent.signal.aborted ? undefined : contextExhausted(agent, agent.budgetTokens);
 }
 
-function contextExhausted(agent: Agent, tokens: number): Outcome {
+function contextExhausted(agent: Agent, tokens: number): Ended {
   const error = `the window of ${agent.budgetTokens} tokens cannot hold the task and its last step (about ${tokens} tokens): use a model with a larger window or set contextTokens`;
-  return outcomeOf("context_exhausted", { error });
+  return failed("context_exhausted", error);
+}
+
+function failed(reason: Reason, error: string): Ended {
+  return { outcome: outcomeOf(reason, { error }) };
 }

@@ -11,15 +11,6 @@ const keptShare = 1 / 3;
 /** Part of the budget at which the log is compacted. */
 const triggerShare = 0.8;
 
-/** A provider's count below this part of our estimate is not believed. */
-const leastPlausibleShare = 1 / 3;
-
-/** What was measured at the last request: the provider's own count, and our estimate of the same messages. */
-export interface Measurement {
-  promptTokens: number;
-  estimatedTokens: number;
-}
-
 /** The messages of the next request. */
 export function buildWindow(state: RunState): ChatMessage[] {
   const messages: ChatMessage[] = [];
@@ -45,17 +36,6 @@ export function recordText(summary: string): string {
 export function estimateWindow(state: RunState): number {
   const fixed = (state.system?.tokens ?? 0) + (state.task?.tokens ?? 0) + state.toolTokens;
   return state.entries.reduce((sum, entry) => sum + entry.tokens, fixed + (state.compaction?.tokens ?? 0));
-}
-
-/**
- * Tokens of the window, corrected by the provider's count at the last request where there is one. A count far below the
- * estimate is no count: some servers report nothing, or leave out what they had cached.
- */
-export function windowTokens(estimatedTokens: number, measured: Measurement | null): number {
-  if (measured === null || measured.promptTokens < measured.estimatedTokens * leastPlausibleShare) {
-    return estimatedTokens;
-  }
-  return measured.promptTokens + (estimatedTokens - measured.estimatedTokens);
 }
 
 export function needsCompaction(tokens: number, budgetTokens: number): boolean {

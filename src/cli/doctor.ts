@@ -83,13 +83,13 @@ async function checkData(): Promise<Check> {
 
 async function checkModel(): Promise<Check> {
   try {
-    const { model, baseUrl, contextTokens } = resolveModelSettings(
+    const { model, baseUrl, contextTokens, maxOutputTokens } = resolveModelSettings(
       await loadConfig({ cwd: process.cwd(), env: process.env }),
     );
     return {
       name: "model",
       ok: true,
-      detail: `${model} at ${baseUrl}, window of ${contextTokens} tokens (not asked)`,
+      detail: `${model} at ${baseUrl}, window of ${contextTokens} tokens, ${maxOutputTokens} of it for a reply (not asked)`,
     };
   } catch (error) {
     return { name: "model", ok: false, detail: messageOf(error) };

@@ -13,6 +13,14 @@ export function prepareLogStatements({ db }: StoreContext) {
     completionTokens: sql`${runs.completionTokens} + ${placeholder("completionTokens")}`,
     cachedTokens: sql`${runs.cachedTokens} + ${placeholder("cachedTokens")}`,
   };
+  const counted = {
+    promptTokens: sql`${placeholder("promptTokens")}`,
+    completionTokens: sql`${placeholder("completionTokens")}`,
+    cachedTokens: sql`${placeholder("cachedTokens")}`,
+    reasoningTokens: sql`${placeholder("reasoningTokens")}`,
+    responseId: sql`${placeholder("responseId")}`,
+    endedAt: sql`${placeholder("now")}`,
+  };
   const openModelCall = and(
     eq(modelCalls.runId, placeholder("runId")),
     eq(modelCalls.n, placeholder("n")),
@@ -56,20 +64,12 @@ export function prepareLogStatements({ db }: StoreContext) {
       .prepare(),
     settleModelCall: db
       .update(modelCalls)
-      .set({
-        state: "done",
-        promptTokens: sql`${placeholder("promptTokens")}`,
-        completionTokens: sql`${placeholder("completionTokens")}`,
-        cachedTokens: sql`${placeholder("cachedTokens")}`,
-        reasoningTokens: sql`${placeholder("reasoningTokens")}`,
-        responseId: sql`${placeholder("responseId")}`,
-        endedAt: sql`${placeholder("now")}`,
-      })
+      .set({ ...counted, state: "done" })
       .where(openModelCall)
       .prepare(),
     failModelCall: db
       .update(modelCalls)
-      .set({ state: "failed", error: sql`${placeholder("error")}`, endedAt: sql`${placeholder("now")}` })
+      .set({ ...counted, state: "failed", error: sql`${placeholder("error")}` })
       .where(openModelCall)
       .prepare(),
     insertCall: db

@@ -73,6 +73,11 @@ export function logVerbs(context: StoreContext) {
     if (message.tree !== undefined) recordTree(claim.runId, message.seq, message.tree);
   }
 
+  function spend(claim: Claim, usage: Usage | undefined, activeMs: number): void {
+    const result = statements.spend.run({ ...claim, now: now(), activeMs, ...tokensOf(usage) });
+    if (result.changes === 0) throw lostLease(claim);
+  }
+
   function advance(
     claim: Claim,
     facts: { seq: number; steps: number; activeMs: number; usage?: Usage | undefined },
@@ -83,9 +88,7 @@ export function logVerbs(context: StoreContext) {
       seq: facts.seq,
       steps: facts.steps,
       activeMs: facts.activeMs,
-      promptTokens: facts.usage?.promptTokens ?? 0,
-      completionTokens: facts.usage?.completionTokens ?? 0,
-      cachedTokens: facts.usage?.cachedTokens ?? 0,
+      ...tokensOf(facts.usage),
     });
     if (result.changes === 0) throw lostLease(claim);
   }
@@ -178,11 +181,13 @@ export function logVerbs(context: StoreContext) {
       });
     },
 
-    /** A request that brought no reply; one that was settled stays so. */
-    failModelCall(claim: Claim, call: { n: number; error: string }): Promise<void> {
+    /** A request that brought no reply, or one of no use, which is paid for all the same; one that was settled stays so. */
+    failModelCall(claim: Claim, call: SettledModelCall & { error: string }, activeMs: number): Promise<void> {
       return write(() => {
-        requireOwned(claim);
-        statements.failModelCall.run({ ...call, runId: claim.runId, now: now() });
+        const { usage, ...facts } = call;
+        const failed = { ...facts, ...usage, runId: claim.runId, now: now() };
+        const { changes } = statements.failModelCall.run(failed);
+        spend(claim, changes > 0 ? usage : undefined, activeMs);
       });
     },
 
@@ -194,22 +199,22 @@ export function logVerbs(context: StoreContext) {
       activeMs: number,
     ): Promise<void> {
       return write(() => {
-        const usage = settled?.usage;
-        const result = statements.spend.run({
-          ...claim,
-          now: now(),
-          activeMs,
-          promptTokens: usage?.promptTokens ?? 0,
-          completionTokens: usage?.completionTokens ?? 0,
-          cachedTokens: usage?.cachedTokens ?? 0,
-        });
-        if (result.changes === 0) throw lostLease(claim);
+        spend(claim, settled?.usage, activeMs);
         if (settled) settleModelCall(claim, settled);
         db.insert(compactions)
           .values({ ...compaction, runId: claim.runId, at: now() })
           .run();
       });
     },
+  };
+}
+
+function tokensOf(usage: Usage | undefined) {
+  const { promptTokens, completionTokens, cachedTokens } = usage ?? {};
+  return {
+    promptTokens: promptTokens ?? 0,
+    completionTokens: completionTokens ?? 0,
+    cachedTokens: cachedTokens ?? 0,
   };
 }
 

@@ -53,8 +53,6 @@ export async function readLeader(base: string): Promise<ProcessIdentity | undefi
 export async function readResult({ base, outputFile }: Files): Promise<CommandResult | undefined> {
   const match = /^(\d+) (\w+)\n$/.exec((await getText(`${base}.exit`)) ?? "");
   if (match === null) return undefined;
-  const startedAt = await getModifiedAt(`${base}.start`);
-  const endedAt = await getModifiedAt(`${base}.exit`);
   const code = Number(match[1]);
   const signal = signalNames[code] ?? null;
   return {
@@ -62,22 +60,12 @@ export async function readResult({ base, outputFile }: Files): Promise<CommandRe
     signal,
     timedOut: match[2] === "time",
     outputFile,
-    outputBytes: await getSize(outputFile),
-    durationMs: Math.max(0, Math.round((endedAt ?? 0) - (startedAt ?? 0))),
   };
 }
 
 /** The result of a command whose end nobody recorded. */
-export async function unknownResult({ outputFile }: Files): Promise<CommandResult> {
-  const outputBytes = await getSize(outputFile);
-  return { exitCode: null, signal: null, timedOut: false, outputFile, outputBytes, durationMs: 0 };
-}
-
-export async function getSize(file: string): Promise<number> {
-  return stat(file).then(
-    (facts) => facts.size,
-    () => 0,
-  );
+export function unknownResult({ outputFile }: Files): CommandResult {
+  return { exitCode: null, signal: null, timedOut: false, outputFile };
 }
 
 /**

@@ -18,8 +18,6 @@ export interface CommandResult {
   signal: string | null;
   timedOut: boolean;
   outputFile: string;
-  outputBytes: number;
-  durationMs: number;
 }
 
 /**
@@ -33,7 +31,7 @@ export type CommandState =
   | { state: "not_started" }
   | { state: "finished"; result: CommandResult }
   | { state: "running"; startedAt: number }
-  | { state: "lost"; startedAt: number | null; outputBytes: number };
+  | { state: "lost"; startedAt: number | null };
 
 /** Where commands run. All four verbs work from the files alone, so that any process can use them. */
 export interface Environment {

@@ -6,7 +6,6 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { canSupervise } from "../platform.ts";
 import {
-  getSize,
   readLeader,
   readResult,
   readStart,
@@ -85,7 +84,7 @@ async function wait(options: {
       await sleep(pollMs, undefined, { signal }).catch(() => signal.throwIfAborted());
     } else {
       // It may have ended between the two looks.
-      return (await readResult(files)) ?? (await unknownResult(files));
+      return (await readResult(files)) ?? unknownResult(files);
     }
   }
 }
@@ -109,7 +108,7 @@ async function isSupervised(base: string): Promise<boolean> {
 }
 
 async function find(files: Files): Promise<CommandState> {
-  const { base, outputFile } = files;
+  const { base } = files;
   const finished = await readResult(files);
   if (finished !== undefined) return { state: "finished", result: finished };
   if (await refuseStart(base)) return { state: "not_started" };
@@ -121,7 +120,7 @@ async function find(files: Files): Promise<CommandState> {
   const justFinished = await readResult(files);
   if (justFinished !== undefined) return { state: "finished", result: justFinished };
   const startedAt = startFile.kind === "missing" ? null : startFile.startedAt;
-  return { state: "lost", startedAt, outputBytes: await getSize(outputFile) };
+  return { state: "lost", startedAt };
 }
 
 /** The start file, after its writer had time to write it. */

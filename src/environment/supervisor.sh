@@ -38,6 +38,8 @@ command_itself() {
   exec >>"$output" 2>&1
   cd "$directory" || exit 1
   identity >"$base.pid" || exit 1
+  # A limit that was reached before the file was there found nobody to end.
+  [ ! -e "$base.stopped" ] || exit 143
   # The tag finds what leaves the process group; the prelude reports failed stages of a pipeline.
   PAWL_CALL=$base BASH_ENV=${0%/*}/prelude.sh
   export PAWL_CALL BASH_ENV
@@ -79,7 +81,7 @@ stop() {
   trap '' TERM
   echo "$1" >"$base.stopped"
   end_group 20
-  kill_tagged
+  kill_tagged 2
   if [ "$1" = size ]; then
     truncate -s "$max_bytes" "$output"
     printf '\n[stopped: the output passed %s bytes]\n' "$max_bytes" >>"$output"
@@ -87,26 +89,34 @@ stop() {
   exit
 }
 
-# What left the group by setsid still carries the tag.
+# What left the group by setsid still carries the tag. Done when $1 looks in a row found nothing: a process that is just
+# becoming another program shows no tag for a moment.
 kill_tagged() {
-  for file in $(grep -lzxF "PAWL_CALL=$base" /proc/[0-9]*/environ); do
-    pid=${file#/proc/}
-    kill -KILL "${pid%/environ}"
-  done
+  missed=0 looks=50
+  while
+    looks=$((looks - 1)) missed=$((missed + 1))
+    for file in $(grep -lzxF "PAWL_CALL=$base" /proc/[0-9]*/environ); do
+      missed=0 pid=${file#/proc/}
+      kill -KILL "${pid%/environ}"
+    done
+    [ "$missed" -lt "$1" ] && [ "$looks" -gt 0 ]
+  do sleep 0.05; done
 }
 
 # The result does not wait for background processes: they get half a second, then they are ended and that is said.
 end_leftovers() {
-  group_empty_after 5 && { kill_tagged; return; }
+  group_empty_after 5 && { kill_tagged 1; return; }
   printf '\n[processes left running in the background were ended with the command]\n' >>"$output"
   end_group 5
-  kill_tagged
+  kill_tagged 2
 }
 
 end_group() {
   read -r group rest <"$base.pid" || return
   kill -TERM "-$group"
-  group_empty_after "$1" || kill -KILL "-$group"
+  group_empty_after "$1" && return
+  kill -KILL "-$group"
+  group_empty_after 10
 }
 
 # Waits up to $1 tenths of a second.

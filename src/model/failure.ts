@@ -7,9 +7,13 @@ interface FailedResponse {
   /** The parsed body, or its text where it is not JSON. */
   body: unknown;
   headers: Headers;
+  baseUrl: string;
 }
 
 const maxDetailChars = 500;
+/** Of an HTML page this much is looked at, and this much of its words is said. */
+const maxPageChars = 20_000;
+const maxPageWordsChars = 80;
 
 /**
  * What a failed response means, from its status and its own error members; nothing of the conversation is looked at.
@@ -19,21 +23,49 @@ export function modelErrorOf(response: FailedResponse, redact: (text: string) =>
   const facts = readFacts(response.body);
   const status = response.status === 200 ? (facts.status ?? 200) : response.status;
   const detail = oneLine(redact(facts.message)) || "no details";
-  const hint = status === 404 ? " (check the base URL and the name of the model)" : "";
-  return new ModelError(kindOf(status, facts), `the model server answered ${status}: ${detail}${hint}`, {
+  const kind = kindOf(status, facts);
+  const hint = hintOf(kind, status, response.baseUrl);
+  return new ModelError(kind, `the model server answered ${status}: ${detail}${hint}`, {
     retryAfterMs: retryAfterMs(response.headers, Date.now()),
   });
 }
 
+/** A base URL as messages show it: what follows a question mark may be secret. */
+export function placeOf(baseUrl: string): string {
+  const { origin, pathname } = new URL(baseUrl);
+  return `${origin}${pathname}`;
+}
+
+export function isPage(text: string): boolean {
+  return /^\s*<(!doctype html|html|head|body|!--)/i.test(text);
+}
+
 /** A text from outside, fit for one line of a message. */
 export function oneLine(text: string): string {
-  if (/^\s*<(!doctype|html)/i.test(text)) return "an HTML page";
+  if (isPage(text)) return `an HTML page${wordsOfPage(text)}`;
   const line = text.replace(/\s+/g, " ").trim();
   return line.length > maxDetailChars ? `${line.slice(0, maxDetailChars)}…` : line;
 }
 
 export function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+/** The first words that a browser would show, in brackets. */
+function wordsOfPage(page: string): string {
+  const words = page
+    .slice(0, maxPageChars)
+    .replace(/<(script|style)\b.*?(<\/\1>|$)/gis, " ")
+    .replace(/<[^>]*(>|$)/g, " ")
+    .replace(/\s+/g, " ")
+    .trim();
+  if (words === "") return "";
+  return ` (${words.length > maxPageWordsChars ? `${words.slice(0, maxPageWordsChars).toWellFormed()}…` : words})`;
+}
+
+function hintOf(kind: ModelErrorKind, status: number, baseUrl: string): string {
+  if (status === 404) return " (check the base URL and the name of the model)";
+  return kind === "auth" ? ` (check OPENAI_API_KEY for ${placeOf(baseUrl)})` : "";
 }
 
 interface Facts {

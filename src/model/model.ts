@@ -45,6 +45,14 @@ export interface Usage {
   reasoningTokens: number | null;
 }
 
+/** Where nobody counted. */
+export const noUsage: Usage = {
+  promptTokens: null,
+  completionTokens: null,
+  cachedTokens: null,
+  reasoningTokens: null,
+};
+
 export interface ModelReply {
   message: ReplyMessage;
   finishReason: string | null;

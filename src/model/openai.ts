@@ -1,7 +1,7 @@
 import OpenAI, { APIConnectionError, APIError } from "openai";
 import type { ChatCompletionCreateParamsNonStreaming } from "openai/resources/chat/completions";
 import { ConfigError, ModelError, messageOf } from "../errors.ts";
-import { isObject, modelErrorOf, oneLine } from "./failure.ts";
+import { isObject, isPage, modelErrorOf, oneLine, placeOf } from "./failure.ts";
 import type { Model, ModelReply, ModelRequest, ReplyMessage, ToolSchema, Usage } from "./model.ts";
 import { type Profile, profileOf } from "./profiles.ts";
 
@@ -11,7 +11,7 @@ export interface OpenaiOptions {
   /** Null or empty for a server that needs none. */
   apiKey: string | null;
   /** From sending the request to the last byte of the reply. */
-  timeoutMs?: number;
+  timeoutMs?: number | undefined;
   /** Guessed from the base URL if left out. */
   profile?: Profile;
 }
@@ -40,10 +40,10 @@ export function openaiModel(options: OpenaiOptions): Model {
   });
   return {
     ask: (request, signal) =>
-      withDeadline({ signal, timeoutMs }, async (deadline) => {
+      withDeadline({ signal, timeoutMs, place: placeOf(options.baseUrl) }, async (deadline) => {
         try {
           const { response, text } = await send(client, requestBody(request, profile), deadline);
-          return readReply(text, response.headers, redact);
+          return readReply(text, { headers: response.headers, baseUrl: options.baseUrl, redact });
         } catch (error) {
           throw error instanceof ModelError ? error : toModelError(error, options.baseUrl, redact);
         }
@@ -79,14 +79,15 @@ function checkSettings(baseUrl: string, apiKey: string | null): void {
 
 /** Ends `work` at an abort (rejects with its reason) or after `timeoutMs` (rejects with ModelError `retry`). */
 async function withDeadline<T>(
-  { signal, timeoutMs }: { signal: AbortSignal; timeoutMs: number },
+  { signal, timeoutMs, place }: { signal: AbortSignal; timeoutMs: number; place: string },
   work: (deadline: AbortSignal) => Promise<T>,
 ): Promise<T> {
   signal.throwIfAborted();
   const controller = new AbortController();
   const abort = () => controller.abort(signal.reason);
   const timer = setTimeout(() => {
-    controller.abort(new ModelError("retry", `no complete reply within ${timeoutMs} ms`));
+    const error = `no complete reply from ${place} within ${timeoutMs} ms (requestTimeoutMs)`;
+    controller.abort(new ModelError("retry", error));
   }, timeoutMs);
   signal.addEventListener("abort", abort, { once: true });
   try {
@@ -136,18 +137,25 @@ async function send(
   return { response, text: text + decoder.decode() };
 }
 
-function readReply(text: string, headers: Headers, redact: (text: string) => string): ModelReply {
+interface Answered {
+  headers: Headers;
+  baseUrl: string;
+  redact: (text: string) => string;
+}
+
+function readReply(text: string, { headers, baseUrl, redact }: Answered): ModelReply {
   const body = parseJson(text);
   if (!isObject(body)) {
     const got = oneLine(redact(text)) || "an empty body";
+    // Half a body may be whole the next time; a web page is what stands at this address.
     throw new ModelError(
-      "retry",
-      `expected a chat completion from the model server, got ${got} (check the base URL)`,
+      isPage(text) ? "invalid" : "retry",
+      `expected a chat completion from ${placeOf(baseUrl)}, got ${got} (check OPENAI_BASE_URL)`,
     );
   }
   const choice: unknown = Array.isArray(body.choices) ? body.choices[0] : undefined;
   const error = body.error ?? (isObject(choice) ? choice.error : undefined);
-  if (error) throw modelErrorOf({ status: 200, body: { error }, headers }, redact);
+  if (error) throw modelErrorOf({ status: 200, body: { error }, headers, baseUrl }, redact);
   if (!isObject(choice) || !isObject(choice.message)) {
     throw new ModelError("retry", "the model server answered without any choice");
   }
@@ -195,7 +203,7 @@ function toModelError(error: unknown, baseUrl: string, redact: (text: string) =>
   }
   if (error instanceof APIError && error.status !== undefined) {
     const headers = error.headers ?? new Headers();
-    return modelErrorOf({ status: error.status, body: error.error, headers }, redact);
+    return modelErrorOf({ status: error.status, body: error.error, headers, baseUrl }, redact);
   }
   return new ModelError(
     "invalid",

@@ -9,30 +9,36 @@ export interface RetryOptions {
   baseDelayMs?: number;
   /** Upper bound of one wait, whatever the provider asks for. */
   maxDelayMs?: number;
+  /** No request begins later than this after the first one: what a dead server costs is this and one request's time. */
+  maxRetryMs?: number;
   /** Waits; rejects with the signal's reason on abort. */
   sleep?: (delayMs: number, signal: AbortSignal) => Promise<void>;
   /** In [0, 1). */
   random?: () => number;
+  /** Milliseconds of a clock that nobody sets. */
+  now?: () => number;
   /** Told before each wait. */
-  onRetry?: (retry: { attempt: number; delayMs: number; error: ModelError }) => void;
+  onRetry?: (retry: { attempt: number; attempts: number; delayMs: number; error: ModelError }) => void;
 }
 
 /**
  * A model that asks again after failures that may pass: kind `retry`, and `quota` where the provider says that it ends
- * within `maxDelayMs`. Throws the last error when its attempts are used up; an abort ends a wait at once.
+ * within `maxDelayMs`. Throws the last error when its attempts or its time are used up; an abort ends a wait at once.
  */
 export function retrying(model: Model, options: RetryOptions = {}): Model {
-  const { attempts = 8, sleep = abortableSleep, onRetry, ...waits } = options;
+  const { attempts = 8, maxRetryMs = 600_000, sleep = abortableSleep, onRetry, ...waits } = options;
+  const now = options.now ?? (() => performance.now());
   return {
     async ask(request, signal) {
+      const startedAt = now();
       for (let attempt = 1; ; attempt += 1) {
         try {
           return await model.ask(request, signal);
         } catch (error) {
           if (attempt >= attempts || !(error instanceof ModelError)) throw error;
           const delayMs = delayBefore(error, attempt, waits);
-          if (delayMs === undefined) throw error;
-          onRetry?.({ attempt, delayMs, error });
+          if (delayMs === undefined || now() + delayMs - startedAt > maxRetryMs) throw error;
+          onRetry?.({ attempt, attempts, delayMs, error });
           await sleep(delayMs, signal);
         }
       }

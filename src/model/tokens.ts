@@ -4,7 +4,7 @@ import type { ChatMessage } from "./model.ts";
 const maxScannedChars = 65_536;
 const samples = 16;
 /** Role, separators and the like, a message. */
-const messageOverhead = 4;
+export const messageOverheadTokens = 4;
 
 /**
  * About how many tokens a text has, without any model's tokenizer. Meant to be too high rather than too low: a window
@@ -24,7 +24,7 @@ export function estimateTokens(text: string): number {
 
 /** About how many tokens a message takes in a request, its calls and reasoning included. */
 export function estimateMessageTokens(message: ChatMessage): number {
-  return messageOverhead + estimateTokens(JSON.stringify(message));
+  return messageOverheadTokens + estimateTokens(JSON.stringify(message));
 }
 
 function weigh(text: string, start: number, end: number): number {

@@ -1,5 +1,6 @@
 import { readFileSync, statSync } from "node:fs";
 import { ConfigError } from "../errors.ts";
+import { withoutCredentials } from "../redact.ts";
 import { checkTaskFields, fieldsFromFlags, resolvePaths, type TaskFields } from "./fields.ts";
 import { defaultMaxSteps, type NewTask, type TaskChanges } from "./task.ts";
 
@@ -167,16 +168,12 @@ function withRepoKeys(tasks: TaskFields[]): TaskFields[] {
     const other = reposByKey.get(repoKey);
     if (other !== undefined) {
       throw new ConfigError(
-        `--repo: expected a key of its own for each repository, got "${repoKey}" for both ${withoutPassword(other)} and ${withoutPassword(repo)}; enqueue one of them with another --key`,
+        `--repo: expected a key of its own for each repository, got "${repoKey}" for both ${withoutCredentials(other)} and ${withoutCredentials(repo)}; enqueue one of them with another --key`,
       );
     }
     reposByKey.set(repoKey, repo);
     return { ...task, key: repoKey };
   });
-}
-
-function withoutPassword(repo: string): string {
-  return repo.replace(/\/\/[^/@]*@/, "//");
 }
 
 /** The last part of a path or URL, without `.git`. */

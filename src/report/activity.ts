@@ -32,6 +32,8 @@ export function createActivities(): Activities {
           return set(run, at, { what: "preparing the workspace" });
         case "step.started":
           return set(run, at, { what: "thinking", step: `step ${facts.step}/${facts.maxSteps}` });
+        case "model.retried":
+          return set(run, at, { what: `the model does not answer (retry ${facts.attempt})` });
         case "tool.started":
           return set(run, at, { what: `${facts.tool} ${readableArguments(facts.arguments)}` });
         case "run.finished":

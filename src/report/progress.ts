@@ -142,7 +142,7 @@ function describeUpkeep(event: string, facts: Facts, { palette, manyRuns }: Form
     case "disk.full":
       return `the disk is full (${flat(facts.database ?? facts.error)}): nothing is lost, work goes on once there is room`;
     case "model.retried":
-      return `the model is asked again in ${duration(Number(facts.delayMs))} (retry ${facts.attempt}): ${flat(facts.error)}`;
+      return `the model is asked again in ${duration(Number(facts.delayMs))} (retry ${facts.attempt} of ${Number(facts.attempts) - 1}): ${flat(facts.error)}`;
     case "window.compacted":
       return `the window was full: older messages now stand as a ${facts.kind}`;
     default: {

@@ -25,7 +25,7 @@ export const bashTool = defineTool({
     "next one; use workdir, or cd within the command. There is no terminal and no input, so nothing interactive works " +
     "(editors, pagers, prompts, REPLs). stdout and stderr come back together; a long output is cut in the middle and kept " +
     "whole in a file. Processes left in the background end with the command.",
-  parameters: z.object({
+  parameters: z.strictObject({
     command: z.string().min(1).describe("The script to run"),
     timeoutMs: z
       .number()

@@ -25,7 +25,7 @@ export const editFileTool = defineTool({
   description:
     "Replace oldText by newText in a file. oldText must be exactly the text of the file, without line numbers, and occur " +
     "once; give more lines around it to make it unique, or set replaceAll. Both texts are literal.",
-  parameters: z.object({
+  parameters: z.strictObject({
     path: z.string().min(1).describe("Relative to the workspace, or absolute inside of it"),
     oldText: z.string().describe("The text to find, with its whitespace"),
     newText: z.string().describe("The text to put in its place"),

@@ -2,14 +2,13 @@ import { mkdir, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { RunAborted } from "../abort.ts";
 import { LeaseLostError, messageOf, RecoverableError, TerminatingError } from "../errors.ts";
+import { readArguments } from "./arguments.ts";
 import { storable } from "./clean-text.ts";
-import { describe } from "./parameters.ts";
 import type { Tool, ToolContext, ToolOutput } from "./tool.ts";
 import { truncate } from "./truncate.ts";
 
 export interface CallOptions {
   tools: Tool[];
-  /** As the model wrote it. */
   name: string;
   /** JSON text as the model wrote it; it may not parse. */
   argumentsText: string;
@@ -23,8 +22,6 @@ export type Recovery =
   /** Nobody knows how it ended. */
   | { kind: "unknown"; detail: string };
 
-/** How often arguments that were encoded as a JSON string are decoded. */
-const maxDecodings = 3;
 /** After an abort that ends the run a tool has this long to come back by itself; commands need most of it to be ended. */
 const endGraceMs = 5_000;
 /** A worker that goes leaves commands to the next owner; other tools have a moment. */
@@ -68,13 +65,9 @@ export async function recoverCall(options: CallOptions & { startedEpoch: number 
   }
 }
 
-/** The tool the model means: its exact name, after a `functions.` prefix and leaked template tokens are taken off. */
+/** The tool of this name, exactly: what servers put around a name was taken off when the reply was read. */
 export function findTool(tools: Tool[], name: string): Tool | undefined {
-  const cleaned = name
-    .trim()
-    .replace(/^functions\./, "")
-    .replace(/<\|.*$/s, "");
-  return tools.find((tool) => tool.name === name) ?? tools.find((tool) => tool.name === cleaned);
+  return tools.find((tool) => tool.name === name);
 }
 
 function unknown(detail: string): Recovery {
@@ -89,26 +82,9 @@ function prepare(options: CallOptions): { tool: Tool; input: unknown } {
       `there is no tool ${JSON.stringify(options.name)}; the tools are: ${names || "none"}`,
     );
   }
-  return { tool, input: tool.parse(parseArguments(options.argumentsText)) };
-}
-
-/** Only the whole is decoded more than once: a field that holds JSON text stays the text it is. */
-function parseArguments(text: string): unknown {
-  let value: unknown = text.trim() === "" ? {} : text;
-  for (let decodings = 0; typeof value === "string" && decodings < maxDecodings; decodings += 1) {
-    try {
-      value = JSON.parse(value);
-    } catch (error) {
-      throw new RecoverableError(
-        `the arguments must be a JSON object, got ${describe(text)} (${text.length} characters), which does not parse: ` +
-          `${messageOf(error)}. Send the call again with valid JSON`,
-      );
-    }
-  }
-  if (typeof value !== "object" || value === null || Array.isArray(value)) {
-    throw new RecoverableError(`the arguments must be a JSON object, got ${describe(value)}`);
-  }
-  return value;
+  const read = readArguments(options.argumentsText);
+  if ("problem" in read) throw new RecoverableError(read.problem);
+  return { tool, input: tool.parse(read.input) };
 }
 
 /** The promise's outcome, or the abort's reason where the tool does not heed the signal. */

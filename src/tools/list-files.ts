@@ -18,7 +18,7 @@ export const listFilesTool = defineTool({
   description:
     `List files, nearest folders first, at most ${maxListed}; folders end in "/". ` +
     `${[...ignoredNames].join(", ")} are left out unless path points into them.`,
-  parameters: z.object({
+  parameters: z.strictObject({
     path: z.string().optional().describe("The folder; the workspace if left out"),
     glob: z
       .string()

@@ -17,7 +17,7 @@ export const readFileTool = defineTool({
   description:
     "Read a text file, exactly as it is and without line numbers. Long files come in pages: what is left out and how to " +
     "read on is said at the end. Whole outputs of earlier commands can be read by the path their result names.",
-  parameters: z.object({
+  parameters: z.strictObject({
     path: z.string().min(1).describe("Relative to the workspace, or absolute"),
     offset: z.number().int().positive().optional().describe("First line to read, from 1"),
     limit: z.number().int().positive().optional().describe(`How many lines, ${defaultLines} if left out`),

@@ -9,7 +9,7 @@ export const writeFileTool = defineTool({
   name: "write_file",
   description:
     "Create a file or replace its whole content. Parent folders are made. To change a part of a file use edit_file.",
-  parameters: z.object({
+  parameters: z.strictObject({
     path: z.string().min(1).describe("Relative to the workspace, or absolute inside of it"),
     content: z.string().describe("The whole content, written exactly as given"),
   }),

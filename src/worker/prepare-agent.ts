@@ -5,12 +5,12 @@ import type { RunRow } from "../db/claim.ts";
 import { commandVariables } from "../environment/variables.ts";
 import { ConfigError } from "../errors.ts";
 import { failpoint } from "../failpoint.ts";
-import type { Logger } from "../log.ts";
+import { withFacts } from "../log.ts";
 import { runPaths } from "../paths.ts";
 import { specSchema, type TaskSpec } from "../producer/task.ts";
+import { withoutCredentials } from "../redact.ts";
 import { describeUnknownTool } from "../tools/names.ts";
 import type { Tool } from "../tools/tool.ts";
-import { withoutCredentials } from "../workspace/git.ts";
 import type { Workspace } from "../workspace/workspace.ts";
 import type { ModelBinding, Work } from "./execute-run.ts";
 import { type WorkspaceWatch, watchWorkspace } from "./workspace-watch.ts";
@@ -37,7 +37,9 @@ interface Started extends Prepared {
 export async function prepareAgent(prepared: Prepared): Promise<Agent> {
   const { resources, row, claim, activeMs } = prepared.work;
   const { protocol } = prepared.binding;
-  const log = openRunLog({ store: resources.store, claim, protocol, activeMs, redact: resources.redact });
+  const { store, redact } = resources;
+  const budgetTokens = budgetOf(prepared.binding);
+  const log = openRunLog({ store, claim, protocol, activeMs, redact, budgetTokens });
   const tree = (await resources.store.getRun(row.id))?.tree ?? prepared.workspace.baseTree;
   log.load(await resources.store.loadTail(row.id, row.promptHash), tree);
   const tools = chooseTools(resources.tools, prepared.spec.tools);
@@ -128,10 +130,10 @@ async function createAgent({ work, spec, binding, workspace, log, tools, watch }
     model: binding.model,
     protocol: binding.protocol,
     tools,
-    logger: withRun(resources.logger, row.id),
+    logger: withFacts(resources.logger, { run: row.id }),
     modelName: binding.name,
     maxSteps: spec.maxSteps,
-    budgetTokens: binding.contextTokens - binding.maxOutputTokens,
+    budgetTokens: budgetOf(binding),
     maxOutputTokens: binding.maxOutputTokens,
     signal,
     isStopping: resources.isStopping,
@@ -155,9 +157,7 @@ async function createAgent({ work, spec, binding, workspace, log, tools, watch }
   };
 }
 
-function withRun(logger: Logger, run: string): Logger {
-  return {
-    info: (event, facts) => logger.info(event, { run, ...facts }),
-    debug: (event, facts) => logger.debug(event, { run, ...facts }),
-  };
+/** What prompt and history may take of the window. */
+function budgetOf({ contextTokens, maxOutputTokens }: ModelBinding): number {
+  return contextTokens - maxOutputTokens;
 }

@@ -1,6 +1,7 @@
 import { existsSync } from "node:fs";
 import { execa } from "execa";
 import { isWithoutRoom, saysDiskFull } from "../full-disk.ts";
+import { withoutCredentials } from "../redact.ts";
 
 /** Bounds of one git command: its time, what it may print, and the grace between TERM and KILL. */
 const gitTimeoutMs = 120_000;
@@ -100,11 +101,6 @@ export function encodeList(raw: string[]): Uint8Array {
 /** A path as git printed it, below a folder, for the file system. */
 export function rawPath(folder: string, raw: string): Buffer {
   return Buffer.concat([Buffer.from(`${folder}/`), Buffer.from(raw, "latin1")]);
-}
-
-/** A source without the user name and password that a URL may carry. */
-export function withoutCredentials(text: string): string {
-  return text.replace(/\b(https?:\/\/)[^/\s@]*@|\b([a-z][a-z0-9+.-]*:\/\/)[^/\s@:]*:[^/\s@]*@/gi, "$1$2");
 }
 
 /** How to connect, which is the user's to say; everything else in GIT_* would redirect our commands. */

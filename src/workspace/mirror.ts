@@ -4,7 +4,8 @@ import { readdir, rename, rm } from "node:fs/promises";
 import path from "node:path";
 import { WorkspaceError } from "../errors.ts";
 import { isDiskFull } from "../full-disk.ts";
-import { GitError, type GitOptions, git, tryGit, withoutCredentials } from "./git.ts";
+import { withoutCredentials } from "../redact.ts";
+import { GitError, type GitOptions, git, tryGit } from "./git.ts";
 import { withLock } from "./lock.ts";
 import { type Source, sourceError } from "./source.ts";
 

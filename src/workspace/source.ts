@@ -2,7 +2,8 @@ import { realpath, stat } from "node:fs/promises";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
 import { messageOf, WorkspaceError } from "../errors.ts";
-import { GitError, git, gitList, withoutCredentials } from "./git.ts";
+import { withoutCredentials } from "../redact.ts";
+import { GitError, git, gitList } from "./git.ts";
 
 /** Where a repository comes from. */
 export interface Source {

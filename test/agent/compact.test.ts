@@ -109,6 +109,20 @@ describe("a compaction", () => {
     expect((await store.loadModelCalls(runId)).at(-1)?.state).toBe("failed");
   });
 
+  it("counts what a record cost that was not taken", async () => {
+    const counted = { promptTokens: 70, completionTokens: 7, cachedTokens: 3 };
+    const { store, owner, model, runId } = await setUp(10, () => ({ text: "", usage: counted }));
+    const before = await store.getRun(runId);
+    await compact(agentOf(owner, model));
+    expect((await store.loadModelCalls(runId)).at(-1)).toMatchObject({ state: "failed", ...counted });
+    const { promptTokens = 0, completionTokens = 0, cachedTokens = 0 } = before ?? {};
+    expect(await store.getRun(runId)).toMatchObject({
+      promptTokens: promptTokens + 70,
+      completionTokens: completionTokens + 7,
+      cachedTokens: cachedTokens + 3,
+    });
+  });
+
   it("keeps the earlier record in the digest while there is room", async () => {
     const answers: Script = (_, number) => (number === 1 ? say("an earlier fact") : say(""));
     const { owner, model, log } = await setUp(8, answers);
@@ -211,12 +225,29 @@ describe("asking the model", () => {
     expect(log.state.answer).toBe("the record");
   });
 
+  it.each([1500, 100_000])(
+    "waits for a key where it is refused, and puts no digest in a summary's place (budget %i)",
+    async (budgetTokens) => {
+      const { store, owner, runId } = await setUp(20);
+      const model = scriptedModel(() => new ModelError("auth", "check OPENAI_API_KEY"));
+      expect(await think(agentOf(owner, model, { budgetTokens }))).toEqual({
+        wait: { kind: "auth", note: "check OPENAI_API_KEY", wakeAt: null },
+      });
+      await owner.log.committed();
+      expect(await store.loadCompactions(runId)).toEqual([]);
+      expect((await store.loadModelCalls(runId)).at(-1)).toMatchObject({ state: "failed" });
+      expect(model.callCount()).toBe(1);
+    },
+  );
+
   it("ends a run whose last step alone is too much, saying what to change", async () => {
     const { owner, model } = await setUp(1);
     const agent = agentOf(owner, model, { budgetTokens: 50 });
     expect(await think(agent)).toMatchObject({
-      reason: "context_exhausted",
-      error: expect.stringMatching(/50 tokens.*contextTokens/),
+      outcome: {
+        reason: "context_exhausted",
+        error: expect.stringMatching(/50 tokens.*contextTokens/),
+      },
     });
   });
 });

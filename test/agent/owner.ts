@@ -1,7 +1,7 @@
 import path from "node:path";
 import { onTestFinished } from "vitest";
 import type { Agent } from "../../src/agent/loop.ts";
-import { openRunLog, type RunLog } from "../../src/agent/run-log.ts";
+import { openRunLog, type RunLog, type RunLogOptions } from "../../src/agent/run-log.ts";
 import type { Claim } from "../../src/db/claim.ts";
 import { openStore, type Store } from "../../src/db/store.ts";
 import { silentLogger } from "../../src/log.ts";
@@ -23,9 +23,9 @@ export interface Owner {
 }
 
 /** Enqueues a run, claims it and writes its first messages. */
-export async function firstOwner(store: Store): Promise<Owner> {
+export async function firstOwner(store: Store, options: Options = {}): Promise<Owner> {
   await store.enqueue([newTask()]);
-  const owner = await ownerOf(store);
+  const owner = await ownerOf(store, options);
   const text = JSON.stringify(prompt);
   const fixed = { spec: "{}", model: "m", baseCommit: null, baseTree: null };
   const hash = await store.begin(owner.claim, { ...fixed, prompt: text });
@@ -35,17 +35,19 @@ export async function firstOwner(store: Store): Promise<Owner> {
 }
 
 /** The owner goes, as in a stop, which counts no strike however often; another one claims the run and loads its log. */
-export async function nextOwner(store: Store, dead: Owner): Promise<Owner> {
+export async function nextOwner(store: Store, dead: Owner, options: Options = {}): Promise<Owner> {
   await store.removeWorker(dead.claim.workerId, "stopped");
-  return ownerOf(store);
+  return ownerOf(store, options);
 }
 
-async function ownerOf(store: Store): Promise<Owner> {
+type Options = Pick<RunLogOptions, "budgetTokens">;
+
+async function ownerOf(store: Store, options: Options): Promise<Owner> {
   const workerId = await store.registerWorker(identity, { version: "1", leaseMs: 60_000 });
   const row = await store.claim(workerId);
   if (!row) throw new Error("expected a run to claim");
   const claim = claimOf(row);
-  const log = openRunLog({ store, claim, protocol, activeMs: () => 0 });
+  const log = openRunLog({ store, claim, protocol, activeMs: () => 0, ...options });
   log.load(await store.loadTail(row.id, row.promptHash));
   return { claim, log };
 }

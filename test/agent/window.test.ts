@@ -1,13 +1,8 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
+import { windowTokens } from "../../src/agent/measurement.ts";
 import type { LogEntry } from "../../src/agent/next-action.ts";
-import {
-  buildWindow,
-  chooseCut,
-  estimateWindow,
-  needsCompaction,
-  windowTokens,
-} from "../../src/agent/window.ts";
+import { buildWindow, chooseCut, estimateWindow, needsCompaction } from "../../src/agent/window.ts";
 import { anyTurn, brokenPairs, calls, entriesOf, fold, logOf, result, taskText } from "./fixture.ts";
 
 /** A state after `steps` steps of one call each; every message takes `tokens`. */

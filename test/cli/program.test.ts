@@ -66,6 +66,21 @@ test("doctor names what is there and what is missing, and makes nothing", async 
   expect(await json(["status"])).toMatchObject([{ total: 0, dataDir: `${folder}/.pawl` }]);
 });
 
+test("doctor and run refuse a window that has no room for a prompt, and nothing is enqueued", async () => {
+  const files = { "pawl.config.json": '{ "contextTokens": 100, "maxOutputTokens": 8000 }' };
+  const { pawl, json } = commandLine({ files, env: { OPENAI_API_KEY: "k" } });
+  const refusal =
+    /expected a window with at least 2000 tokens beside the reply, got 100 .*lower maxOutputTokens/;
+  const doctor = await pawl(["doctor"]);
+  expect(doctor.code).toBe(1);
+  expect(doctor.stdout).toMatch(refusal);
+  const run = await pawl(["run", "x"]);
+  expect(run.code).toBe(2);
+  expect(run.stderr).toMatch(refusal);
+  expect(run.stderr.split("\n")).toHaveLength(1);
+  expect(await json(["status"])).toMatchObject([{ total: 0 }]);
+});
+
 test("look commands start without loading what only work needs", async () => {
   const { pawl } = commandLine();
   await pawl(["enqueue", "x", "--key", "k"]);

@@ -1,8 +1,15 @@
 import { describe, expect, it } from "vitest";
-import { resolveModelSettings } from "../../src/config/model-settings.ts";
+import { resolveModelSettings, resolveRunSettings } from "../../src/config/model-settings.ts";
 import { ConfigError } from "../../src/errors.ts";
 
-const nothing = { model: null, baseUrl: null, apiKey: null, contextTokens: null, keyVariables: [] };
+const nothing = {
+  model: null,
+  baseUrl: null,
+  apiKey: null,
+  contextTokens: null,
+  maxOutputTokens: null,
+  keyVariables: [],
+};
 
 it("with a key alone it is gpt-4o-mini at OpenAI", () => {
   expect(resolveModelSettings({ ...nothing, apiKey: "sk-1" })).toEqual({
@@ -10,6 +17,7 @@ it("with a key alone it is gpt-4o-mini at OpenAI", () => {
     baseUrl: "https://api.openai.com/v1",
     apiKey: "sk-1",
     contextTokens: 128_000,
+    maxOutputTokens: 8_000,
   });
 });
 
@@ -68,6 +76,58 @@ describe("keys and base URLs", () => {
   it("a key that is set goes to a local service too", () => {
     const config = { ...nothing, baseUrl: "http://localhost:4000", model: "m", apiKey: "sk-proxy" };
     expect(resolveModelSettings(config).apiKey).toBe("sk-proxy");
+  });
+});
+
+describe("a run that has begun", () => {
+  const begun = { model: "old", baseUrl: "https://api.deepseek.com/v1" };
+  const config = { ...nothing, model: "new", apiKey: "sk-1" };
+
+  it("keeps its model and its base URL, and gets the key of that service", () => {
+    const same = { ...config, baseUrl: "https://api.deepseek.com" };
+    expect(resolveRunSettings(same, begun)).toMatchObject({ ...begun, apiKey: "sk-1" });
+    const openai = { model: "old", baseUrl: "https://api.openai.com/v1" };
+    expect(resolveRunSettings(config, openai)).toMatchObject({ ...openai, apiKey: "sk-1" });
+  });
+
+  it.each([
+    null,
+    "http://api.deepseek.com/v1",
+    "https://api.deepseek.com:8443/v1",
+    "http://localhost:11434/v1",
+  ])("gets no key of another service (%s), and says what to set", (baseUrl) => {
+    expect(() => resolveRunSettings({ ...config, baseUrl }, begun)).toThrow(ConfigError);
+    expect(() => resolveRunSettings({ ...config, baseUrl }, begun)).toThrow(
+      /^expected the settings of https:\/\/api\.deepseek\.com, .*OPENAI_BASE_URL and OPENAI_API_KEY/,
+    );
+  });
+
+  it("asks a local service without a key", () => {
+    const local = { model: "old", baseUrl: "http://localhost:11434/v1" };
+    expect(resolveRunSettings(config, local)).toMatchObject({ ...local, apiKey: null });
+  });
+});
+
+describe("the window", () => {
+  const config = { ...nothing, apiKey: "sk-1" };
+
+  it.each([
+    [{ contextTokens: 100, maxOutputTokens: null }, /got 100 \(contextTokens\) with 25 /],
+    [
+      { contextTokens: 8_192, maxOutputTokens: 8_000 },
+      /at least 2000 tokens.*got 8192 .*with 8000 .*lower maxOutputTokens/,
+    ],
+    [{ contextTokens: null, maxOutputTokens: 1_000_000 }, /got 128000 /],
+  ])("is refused where it has no room for a prompt: %j", (sizes, message) => {
+    expect(() => resolveModelSettings({ ...config, ...sizes })).toThrow(ConfigError);
+    expect(() => resolveModelSettings({ ...config, ...sizes })).toThrow(message);
+  });
+
+  it.each([
+    ["gpt-4o", 8_000],
+    ["gpt-4", 2_048],
+  ])("leaves replies of %s %i tokens", (model, maxOutputTokens) => {
+    expect(resolveModelSettings({ ...config, model })).toMatchObject({ maxOutputTokens });
   });
 });
 

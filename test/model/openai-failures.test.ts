@@ -101,7 +101,10 @@ describe("a failure", () => {
       { body: { choices: [{ error: { code: 502, message: "x" } }] } },
       "retry",
     ],
-    ["200 with an HTML page", { body: "<!DOCTYPE html><html></html>" }, "retry"],
+    ["200 with an HTML page", { body: "<!DOCTYPE html><html></html>" }, "invalid"],
+    ["403 with an HTML page", { status: 403, body: "<html>blocked</html>" }, "auth"],
+    ["503 with an HTML page", { status: 503, body: "<html>soon</html>" }, "retry"],
+    ["200 with text", { body: "starting up" }, "retry"],
     ["200 without a body", { body: "" }, "retry"],
     ["200 without choices", { body: { ...ok, choices: [] } }, "retry"],
     ["200 with null choices", { body: { ...ok, choices: null } }, "retry"],
@@ -137,11 +140,19 @@ describe("a failure", () => {
   it("says where a base URL may be wrong", async () => {
     const missing = await serveRaw({ status: 404, body: "<!doctype html><title>nothing here</title>" });
     expect((await failure(ask(missing.url))).message).toBe(
-      "the model server answered 404: an HTML page (check the base URL and the name of the model)",
+      "the model server answered 404: an HTML page (nothing here) (check the base URL and the name of the model)",
     );
-    const website = await serveRaw({ body: "<html>welcome</html>" });
-    expect((await failure(ask(website.url))).message).toBe(
-      "expected a chat completion from the model server, got an HTML page (check the base URL)",
+    const page = `<html><style>b { color: red }</style><title>Sign in</title><p>${"Welcome! ".repeat(50)}</html>`;
+    const website = await serveRaw({ body: page });
+    expect((await failure(ask(`${website.url}?token=secret`))).message).toMatch(
+      /^expected a chat completion from http:.*\/v1, got an HTML page \(Sign in Welcome! .{60,70}…\) \(check OPENAI_BASE_URL\)$/,
+    );
+  });
+
+  it.each([401, 403])("of status %i says which key for which service", async (status) => {
+    const server = await serveRaw({ status, body: error("no such key") });
+    expect((await failure(ask(server.url))).message).toBe(
+      `the model server answered ${status}: no such key (check OPENAI_API_KEY for ${server.url})`,
     );
   });
 
@@ -191,7 +202,7 @@ describe("a failure", () => {
     for (const _ of answers) {
       const { kind, message } = await failure(ask(server.url, { timeoutMs: 150 }));
       expect(kind).toBe("retry");
-      expect(message).toBe("no complete reply within 150 ms");
+      expect(message).toBe(`no complete reply from ${server.url} within 150 ms (requestTimeoutMs)`);
     }
   });
 });

@@ -82,7 +82,25 @@ describe("retrying", () => {
     const told: unknown[] = [];
     const { asking } = failing([fault("retry", 7)], { onRetry: (retry) => told.push(retry) });
     await asking.ask(request, never);
-    expect(told).toEqual([{ attempt: 1, delayMs: 7, error: expect.any(ModelError) }]);
+    expect(told).toEqual([{ attempt: 1, attempts: 8, delayMs: 7, error: expect.any(ModelError) }]);
+  });
+
+  it.each([
+    ["a server that never answers", 300_000, 2, 600_500],
+    ["one that is slow to fail", 80_000, 7, 591_500],
+    ["one that refuses at once", 0, 8, 61_500],
+  ])("costs a bounded time with %s", async (_, requestMs, requests, totalMs) => {
+    let clock = 0;
+    const model = scriptedModel(() => {
+      clock += requestMs;
+      return fault("retry");
+    });
+    const sleep = async (delayMs: number) => {
+      clock += delayMs;
+    };
+    const asking = retrying(model, { sleep, random: () => 0, now: () => clock });
+    await expect(asking.ask(request, never)).rejects.toMatchObject({ kind: "retry" });
+    expect([model.callCount(), clock]).toEqual([requests, totalMs]);
   });
 
   it("ends a wait at an abort, with its reason and without another request", async () => {

@@ -35,7 +35,7 @@ test("each bad field is named with what was expected and what was got", () => {
   );
   expect(() => weather.parse({ city: "x", days: 9 })).toThrow(/days: .*<=7, got number 9/);
   expect(() => plain.parse({ rows: "x", mode: "write", extra: 1 })).toThrow(
-    /sql: required, got nothing\n- extra: no such parameter\n- rows: must be integer, got string "x"\n- mode: .*\["read"\], got string "write"/,
+    /sql: required, got nothing\n- extra: no such parameter; the parameters are: sql, rows, mode\n- rows: must be integer, got string "x"\n- mode: .*\["read"\], got string "write"/,
   );
 });
 
@@ -43,6 +43,34 @@ test("null for an optional field counts as left out", () => {
   expect(weather.parse({ city: "x", days: null })).toEqual({ city: "x" });
   expect(plain.parse({ sql: "x", rows: null })).toEqual({ sql: "x", rows: 10 });
   expect(() => weather.parse({ city: null })).toThrow(/city: expected string, got null/);
+});
+
+const strict = defineTool({
+  name: "strict",
+  description: "",
+  parameters: z.strictObject({
+    command: z.string(),
+    timeoutMs: z.number().optional(),
+    nested: z.strictObject({}).optional(),
+  }),
+  run: async () => "",
+});
+
+test("a strict zod object names what it does not know, and the nearest it knows", () => {
+  expect(() => strict.parse({ command: "x", timeout: 5, cwd: "/", nested: { y: 1 } })).toThrow(
+    /- nested\.y: no such parameter\n- timeout: no such parameter \(did you mean "timeoutMs"\?\); the parameters are: command, timeoutMs, nested\n- cwd: no such parameter; the/,
+  );
+  expect(() => plain.parse({ sql: "x", row: 1 })).toThrow('row: no such parameter (did you mean "rows"?)');
+  expect(weather.parse({ city: "x", extra: 1 })).toEqual({ city: "x" });
+});
+
+test("a strict zod object takes snake case for its own, unless both are given", () => {
+  expect(strict.parse({ command: "x", timeout_ms: 5 })).toEqual({ command: "x", timeoutMs: 5 });
+  expect(strict.parse({ command: "x", timeout_ms: null })).toEqual({ command: "x" });
+  expect(() => strict.parse({ command: "x", timeout_ms: 5, timeoutMs: 6 })).toThrow("timeout_ms: no such");
+  expect(() => strict.parse({ command: "x", timeout_ms: "5" })).toThrow(
+    'timeout_ms: no such parameter (did you mean "timeoutMs"?)',
+  );
 });
 
 test("values are never coerced", () => {

@@ -61,7 +61,8 @@ describe("paths that leave the workspace are refused", () => {
   ])("%s %s", async (tool, target) => {
     const { context, outside } = trap();
     const before = execFileSync("find", [outside, "-printf", "%p %s\n"], { encoding: "utf8" });
-    const input = { path: target, content: "z", oldText: "secret", newText: "z" };
+    const more = { write_file: { content: "y" }, edit_file: { oldText: "secret", newText: "y" } };
+    const input = { path: target, ...Object(more)[tool] };
     const output = await callTool(context, tool, input);
     expect(output).toMatchObject({ isError: true, content: expect.stringMatching(/outside|cannot be used/) });
     expect(output.content).not.toContain("secret");

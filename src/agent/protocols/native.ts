@@ -1,6 +1,6 @@
 import type { ChatMessage, ModelReply, ReplyMessage, WireToolCall } from "../../model/model.ts";
 import type { Profile } from "../../model/profiles.ts";
-import { readArguments } from "./arguments.ts";
+import { readArguments } from "../../tools/arguments.ts";
 import { fillTemplate, type ParsedCall, type ParsedReply, type Protocol } from "./protocol.ts";
 import { hasCallMarkup, isCutOff, isFiltered, refusalText, replyText } from "./reply-text.ts";
 
@@ -40,7 +40,7 @@ function readReply({ message, finishReason }: ModelReply, step: number): ParsedR
   const calls = readCalls(message, step);
   const isCut = isCutOff(finishReason);
   if (calls.length > 0) {
-    const isHalf = isCut && calls.some((call) => !readArguments(call.argumentsText));
+    const isHalf = isCut && calls.some((call) => "problem" in readArguments(call.argumentsText));
     return isHalf ? { kind: "bad", problem: problems.cut } : { kind: "calls", calls, text };
   }
   if (isCut) return { kind: "bad", problem: problems.cut };
@@ -127,9 +127,9 @@ function safeName(name: string): string {
 
 /** The text as it came where it is an object; servers parse it and refuse anything else. */
 function safeArguments(text: string): string {
-  const input = readArguments(text);
-  if (!input) return "{}";
-  return text.trimStart().startsWith("{") ? text : JSON.stringify(input);
+  const read = readArguments(text);
+  if ("problem" in read) return "{}";
+  return text.trimStart().startsWith("{") ? text : JSON.stringify(read.input);
 }
 
 function resultText(content: string, isError: boolean): string {

@@ -1,5 +1,4 @@
 import { describe, expect, it } from "vitest";
-import { readArguments } from "../../../src/agent/protocols/arguments.ts";
 import { nativeProtocol } from "../../../src/agent/protocols/native.ts";
 import { loadPrompt } from "../../../src/agent/protocols/prompt.ts";
 import { profileOf } from "../../../src/model/profiles.ts";
@@ -20,23 +19,5 @@ describe("the system prompt", () => {
     expect(systemPrompt("Tools:\n{{tools}}\nand {{other}}", tools)).toBe(
       "Tools:\n- bash: costs $& nothing\nand {{other}}",
     );
-  });
-});
-
-describe("arguments", () => {
-  it.each([
-    ['{"command":"echo hi"}', { command: "echo hi" }],
-    [JSON.stringify('{"command":"echo hi"}'), { command: "echo hi" }],
-    ['{"content":"{\\"a\\":1}"}', { content: '{"a":1}' }],
-    ['{"content":"42"}', { content: "42" }],
-    ["", {}],
-    ["  ", {}],
-    ['{"command":', undefined],
-    ["[1]", undefined],
-    ["null", undefined],
-    ["42", undefined],
-    ['"text"', undefined],
-  ])("%j are read as %j", (text, expected) => {
-    expect(readArguments(text)).toEqual(expected);
   });
 });

@@ -38,7 +38,8 @@ const fencedVerbs: Record<string, Verb> = {
       { ...message, kind: "result", ordinal: 1 },
       { state: "done", note: null, activeMs: 9 },
     ),
-  failModelCall: (store, claim) => store.failModelCall(claim, { n: 2, error: "no" }),
+  failModelCall: (store, claim) =>
+    store.failModelCall(claim, { n: 2, error: "no", usage, responseId: null }, 0),
   compact: (store, claim) =>
     store.compact(
       claim,

@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import { noUsage } from "../../../src/model/model.ts";
 import { firstStep, products, type StoreFactory, setScene, success, usage } from "./scene.ts";
 
 const result = { seq: 4, step: 1, kind: "result", ordinal: 1, body: '{"r":1}', tokens: 3 } as const;
@@ -98,14 +99,26 @@ export function describeSteps(open: StoreFactory): void {
     it("settle a request once: failed after it was answered stays answered", async () => {
       const { store, claim, id } = await claimed(open);
       await firstStep(store, claim);
-      await store.failModelCall(claim, { n: 1, error: "late" });
+      await store.failModelCall(claim, { n: 1, error: "late", usage, responseId: "r2" }, 8);
       await store.plan(claim, { n: 2, step: 2, purpose: "step", model: "m" }, 0);
-      await store.failModelCall(claim, { n: 2, error: "refused" });
+      await store.failModelCall(claim, { n: 2, error: "refused", usage: noUsage, responseId: null }, 9);
       const states = (await store.loadModelCalls(id)).map(({ state, error }) => [state, error]);
       expect(states).toEqual([
         ["done", null],
         ["failed", "refused"],
       ]);
+      expect(await store.getRun(id)).toMatchObject({ promptTokens: 100, completionTokens: 10, activeMs: 9 });
+    });
+
+    it("pay for a reply that was of no use", async () => {
+      const { store, claim, id } = await claimed(open);
+      await firstStep(store, claim);
+      await store.plan(claim, { n: 2, step: 1, purpose: "summary", model: "m" }, 0);
+      await store.failModelCall(claim, { n: 2, error: "too long", usage, responseId: "r2" }, 9);
+      const failed = { state: "failed", error: "too long", responseId: "r2", ...usage };
+      expect((await store.loadModelCalls(id)).at(-1)).toMatchObject(failed);
+      const spent = { promptTokens: 200, completionTokens: 20, cachedTokens: 100, activeMs: 9 };
+      expect(await store.getRun(id)).toMatchObject(spent);
     });
 
     it("tell the owner at the next plan what was asked of the run", async () => {

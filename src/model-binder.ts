@@ -1,0 +1,52 @@
+import { nativeProtocol } from "./agent/protocols/native.ts";
+import { resolveModelSettings, resolveRunSettings, resolveWindow } from "./config/model-settings.ts";
+import type { Config } from "./config.ts";
+import type { Logger } from "./log.ts";
+import type { Model } from "./model/model.ts";
+import { defaultBaseUrl, profileOf } from "./model/profiles.ts";
+import { retrying } from "./model/retry.ts";
+import { contextWindowOf } from "./model/windows.ts";
+import type { TaskSpec } from "./producer/task.ts";
+import type { ModelBinding } from "./worker/execute-run.ts";
+
+/**
+ * Returns the function that binds runs to models: a run that has begun keeps its own, whatever is configured now. `own` is
+ * a model of the program's. Throws ConfigError where the settings do not suffice.
+ */
+export function modelBinder(config: Config, own: Model | undefined) {
+  const clients = new Map<string, Model>();
+  return async (spec: TaskSpec, logger: Logger): Promise<ModelBinding> => {
+    const { fixed } = spec;
+    if (own) {
+      const name = fixed?.model ?? spec.model ?? config.model ?? "own";
+      const protocol = nativeProtocol(profileOf(defaultBaseUrl));
+      return { model: own, name, baseUrl: null, protocol, ...ownModelWindow(config) };
+    }
+    const { model: name, ...settings } =
+      fixed?.baseUrl != null
+        ? resolveRunSettings(config, { model: fixed.model, baseUrl: fixed.baseUrl })
+        : resolveModelSettings(config, fixed?.model ?? spec.model);
+    const { baseUrl, apiKey, contextTokens, maxOutputTokens } = settings;
+    const { openaiModel } = await import("./model/openai.ts");
+    const client =
+      clients.get(baseUrl) ??
+      openaiModel({ baseUrl, apiKey, timeoutMs: config.requestTimeoutMs ?? undefined });
+    clients.set(baseUrl, client);
+    const model = retrying(client, {
+      onRetry: ({ error, ...facts }) => logger.info("model.retried", { ...facts, error: error.message }),
+    });
+    return {
+      model,
+      name,
+      baseUrl,
+      protocol: nativeProtocol(profileOf(baseUrl)),
+      contextTokens,
+      maxOutputTokens,
+    };
+  };
+}
+
+/** The window of a program's own model, of which nothing is known. Throws ConfigError if it has no room for a prompt. */
+export function ownModelWindow(config: Config): { contextTokens: number; maxOutputTokens: number } {
+  return resolveWindow(config, contextWindowOf(""));
+}
