@@ -61,6 +61,11 @@ function addWork(program: Command, fields: FieldFlag[]): void {
     .option("--concurrency <n>", "runs at the same time")
     .option("--drain", "stop once there is nothing left to do")
     .action(async (options) => (await import("./worker.ts")).work(options));
+  program
+    .command("stop")
+    .description("ask every worker to stop, and wait: current steps get a few seconds, runs stay resumable")
+    .option("--json", json)
+    .action(async (options) => (await import("./stop.ts")).stop(options));
 }
 
 function addLook(program: Command): void {

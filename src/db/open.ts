@@ -20,7 +20,12 @@ const applicationId = 0x7061776c;
 export interface Connection {
   sqlite: Database.Database;
   db: BetterSQLite3Database;
+  /** Stamp of the newest migration that this pawl knows. */
+  newestMigration: number;
 }
+
+/** Gives the stamp of the newest migration applied to a file. */
+export const appliedMigrationQuery = "SELECT max(created_at) FROM __drizzle_migrations";
 
 /**
  * Opens the database file, creating and migrating it as needed.
@@ -35,7 +40,7 @@ export async function openConnection(file: string): Promise<Connection> {
     const latest = newestMigration();
     if ((await appliedMigration(sqlite, file)) !== latest) await initialise(sqlite, file, latest);
     await setPragmas(sqlite, file);
-    return { sqlite, db: drizzle(sqlite) };
+    return { sqlite, db: drizzle(sqlite), newestMigration: latest };
   } catch (error) {
     sqlite?.close();
     throw explain(error, file);
@@ -74,10 +79,7 @@ function appliedMigration(sqlite: Database.Database, file: string): Promise<numb
     if (sqlite.pragma("application_id", { simple: true }) !== applicationId) {
       throw notOurs(file, "holds another program's tables");
     }
-    const row = sqlite
-      .prepare<[], { at: number | null }>("SELECT max(created_at) AS at FROM __drizzle_migrations")
-      .get();
-    return row?.at ?? 0;
+    return sqlite.prepare<[], number | null>(appliedMigrationQuery).pluck().get() ?? 0;
   });
 }
 

@@ -12,6 +12,7 @@ import { readVerbs } from "./read.ts";
 import { runEventVerbs } from "./run-events.ts";
 import { steerVerbs } from "./steer.ts";
 import { stepVerbs } from "./steps.ts";
+import { stopVerbs } from "./stop.ts";
 import { workerVerbs } from "./workers.ts";
 import { createWriter, retryBusy } from "./writer.ts";
 
@@ -19,6 +20,8 @@ import { createWriter, retryBusy } from "./writer.ts";
 export interface StoreContext {
   sqlite: Database.Database;
   db: BetterSQLite3Database;
+  /** Stamp of the newest migration that this pawl knows. */
+  newestMigration: number;
   /** Runs a read; tried again in the rare moments in which the file cannot be read (another process repairs it). */
   read<T>(work: () => T): Promise<T>;
   write<T>(work: () => T): Promise<T>;
@@ -66,6 +69,7 @@ export async function openStore(options: StoreOptions) {
     ...stepVerbs(context),
     ...runEventVerbs(context),
     ...forkVerbs(context),
+    ...stopVerbs(context),
     now,
     waitForRoom: writer.waitForRoom,
     /** Finishes what was handed in, then closes the file. */

@@ -124,6 +124,11 @@ function describeNotes({ notes }: Facts, { palette, manyRuns }: Form): string {
   return texts.map((text) => (manyRuns ? `; ${text}` : `\n  ${text}`)).join("");
 }
 
+const stopReasons: Record<string, string> = {
+  asked: "stopping, as pawl stop asked",
+  newer_schema: "stopping, because a newer pawl has migrated the database: start the new one",
+};
+
 /** What a worker does beside its runs. */
 function describeUpkeep(event: string, facts: Facts, { palette, manyRuns }: Form): string | undefined {
   switch (event) {
@@ -133,6 +138,8 @@ function describeUpkeep(event: string, facts: Facts, { palette, manyRuns }: Form
         : undefined;
     case "worker.stopped":
       return manyRuns ? palette.strong("worker stopped") : undefined;
+    case "worker.stopping":
+      return `${stopReasons[String(facts.why)]}: current steps get a few seconds, every run stays resumable`;
     case "worker.removed": {
       const why = facts.why === "dead" ? "is dead" : "let its lease run out";
       return `worker ${facts.worker} ${why}: ${counted(Number(facts.runs), "run")} of it can go on`;

@@ -92,6 +92,8 @@ async function workForOneLease(context: Context): Promise<void> {
   if (lease.signal.aborted) {
     logger.info("worker.lease_lost", { worker: workerId });
     abortAll(context, "lease_lost");
+    // Its next life is another row, which nobody has asked.
+    await passStop(context, workerId);
   } else {
     stop.abort();
   }
@@ -184,6 +186,7 @@ async function keepLease(input: {
         last.renewed = now;
       }
       await passRequests(context, workerId);
+      await passStop(context, workerId);
       if (now - last.swept >= sweepMs) {
         last.swept = now;
         const taken = await removeDeadWorkers({ store, logger, self, ownId: workerId });
@@ -206,6 +209,14 @@ async function passRequests({ options, running }: Context, workerId: string): Pr
   for (const asked of await options.store.loadAsked(workerId)) {
     if (asked.cancelAt !== null) running.get(asked.id)?.controller.abort(new RunAborted("cancel"));
   }
+}
+
+/** A stop that no signal brought: by `pawl stop`, or because a newer pawl has migrated the file. */
+async function passStop({ options, stop }: Context, workerId: string): Promise<void> {
+  const why = await options.store.getStopReason(workerId);
+  if (why === null || stop.signal.aborted) return;
+  options.logger.info("worker.stopping", { worker: workerId, why });
+  stop.abort();
 }
 
 async function waitFor(ms: number, signal: AbortSignal): Promise<void> {
