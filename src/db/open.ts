@@ -5,6 +5,7 @@ import Database from "better-sqlite3";
 import { type BetterSQLite3Database, drizzle } from "drizzle-orm/better-sqlite3";
 import { migrate } from "drizzle-orm/better-sqlite3/migrator";
 import { readMigrationFiles } from "drizzle-orm/migrator";
+import { requireLocalDisk } from "../disk.ts";
 import { ConfigError } from "../errors.ts";
 import { retryBusy } from "./writer.ts";
 
@@ -29,9 +30,11 @@ export const appliedMigrationQuery = "SELECT max(created_at) FROM __drizzle_migr
 
 /**
  * Opens the database file, creating and migrating it as needed.
- * Throws ConfigError for a file that is not pawl's, is damaged, was written by a newer pawl, or lies where WAL does not work.
+ * Throws ConfigError for a file that is not pawl's, is damaged, was written by a newer pawl, or lies on a network file system
+ * or where WAL does not work.
  */
 export async function openConnection(file: string): Promise<Connection> {
+  await requireLocalDisk(path.dirname(file));
   mkdirSync(path.dirname(file), { recursive: true });
   let sqlite: Database.Database | undefined;
   try {
@@ -128,6 +131,12 @@ function explain(error: unknown, file: string): unknown {
   const code = error instanceof Database.SqliteError ? error.code : "";
   if (code === "SQLITE_NOTADB") return notOurs(file, "is not a SQLite file", error);
   if (code.startsWith("SQLITE_CORRUPT")) return notOurs(file, "is damaged", error);
+  if (code.startsWith("SQLITE_IOERR_SHM")) {
+    return new ConfigError(
+      `expected a disk on which processes can share memory, got ${code} at ${file}: set PAWL_HOME to a folder on a disk of this machine`,
+      { cause: error },
+    );
+  }
   if (/^SQLITE_(CANTOPEN|READONLY|PERM|AUTH)/.test(code)) {
     return new ConfigError(
       `expected to read and write ${file}, got ${code}: check that this user may write the file and its folder`,
