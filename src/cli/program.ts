@@ -66,6 +66,12 @@ function addWork(program: Command, fields: FieldFlag[]): void {
     .description("ask every worker to stop, and wait: current steps get a few seconds, runs stay resumable")
     .option("--json", json)
     .action(async (options) => (await import("./stop.ts")).stop(options));
+  program
+    .command("backup")
+    .description("copy the database, also while workers run")
+    .argument("<file>", "a new file")
+    .option("--json", json)
+    .action(async (file, options) => (await import("./backup.ts")).backup(file, options));
 }
 
 function addLook(program: Command): void {

@@ -15,7 +15,7 @@ const oldestSafeSqlite = "3.51.3";
 /** SQLite itself waits this long for a lock; longer waits are asynchronous, so that they never freeze the process. */
 const busyTimeoutMs = 5;
 /** Marks a file as pawl's, in the place that SQLite has for it: the letters `pawl`. */
-const applicationId = 0x7061776c;
+export const applicationId = 0x7061776c;
 
 /** The connection and drizzle's view of it. */
 export interface Connection {

@@ -114,7 +114,8 @@ async function workOn(work: Work): Promise<Ended> {
   await mkdir(run.calls, { recursive: true });
   const { repo, ref, dir } = spec;
   const origin = await copyOrigin(work);
-  const request = { paths: resources.paths, run, repo, ref, dir, lastTree: row.tree, origin };
+  const { tree: lastTree, baseCommit } = row;
+  const request = { paths: resources.paths, run, repo, ref, dir, lastTree, baseCommit, origin };
   const workspace = await prepareWorkspace(request, controller.signal);
   work.workspace = workspace;
   failpoint("workspace.prepared");

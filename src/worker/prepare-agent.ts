@@ -37,7 +37,8 @@ export async function prepareAgent(prepared: Prepared): Promise<Agent> {
   const { resources, row, claim, activeMs } = prepared.work;
   const { protocol } = prepared.binding;
   const log = openRunLog({ store: resources.store, claim, protocol, activeMs, redact: resources.redact });
-  const tree = (await resources.store.getRun(row.id))?.tree ?? prepared.workspace.baseTree;
+  const last = (await resources.store.getRun(row.id))?.tree ?? prepared.workspace.baseTree;
+  const tree = prepared.workspace.reset === undefined ? last : null;
   log.load(await resources.store.loadTail(row.id, row.promptHash), tree);
   const tools = chooseTools(resources.tools, prepared.spec.tools);
   const watch = watchWorkspace({ ...prepared, log });

@@ -101,6 +101,10 @@ export function watchWorkspace(options: {
     },
 
     async compare() {
+      if (workspace.reset !== undefined) {
+        await store.addEvent(claim, { kind: "workspace_reset", data: { path: workspace.path } });
+        return tell(workspace.reset, await take());
+      }
       if (workspace.rebuilt !== undefined) {
         await store.addEvent(claim, { kind: "workspace_rebuilt", data: { path: workspace.path } });
         return tell(workspace.rebuilt, null);

@@ -76,6 +76,11 @@ export async function copyStore(options: {
   });
 }
 
+/** Whether a snapshot is in the run's repository. */
+export async function hasTree(run: RunPaths, tree: string): Promise<boolean> {
+  return (await tryGit(["cat-file", "-e", `${tree}^{tree}`], storeOptions(run))).exitCode === 0;
+}
+
 /** Submodules and other repositories among a commit's files, as git printed them. */
 export async function gitlinks(commit: string, options: GitOptions): Promise<string[]> {
   const entries = await gitList(["ls-tree", "-r", "-z", commit], options);

@@ -12,6 +12,11 @@ export interface Workspace {
   notes: string[];
   /** What the model must know of a folder that was gone and had to be made anew; only from the owner that made it. */
   rebuilt?: string;
+  /**
+   * The snapshots that the log speaks of are gone, as where a database goes on from a backup without its other files: what
+   * the model must know of it. The files are what they were first.
+   */
+  reset?: string;
 }
 
 export interface WorkspaceRequest {
@@ -25,6 +30,8 @@ export interface WorkspaceRequest {
   dir: string | null;
   /** The run's last snapshot, by its log: what a folder that is gone is made anew from. Null is the first one. */
   lastTree?: string | null;
+  /** The commit the run began on; null where it has not begun. */
+  baseCommit?: string | null;
   /** The run whose workspace this one begins with, for a fork. */
   origin?: WorkspaceOrigin | null;
 }
