@@ -35,6 +35,7 @@ const settingsSchema = z.strictObject({
   timeLimitMs: milliseconds(1),
   commandTimeoutMs: milliseconds(1),
   leaseMs: milliseconds(100),
+  minFreeBytes: integer("a whole number of bytes", { minimum: 0, maximum: 999_999_999_999_999 }),
   queue: url('a redis:// or rediss:// URL, or "embedded"', ["redis:", "rediss:"], ["embedded"]),
   db: z.string().superRefine(refuseDatabase).optional().meta({ type: "text", description: '"embedded"' }),
   logLevel: z
@@ -64,6 +65,8 @@ export interface Config {
   timeLimitMs: number | null;
   commandTimeoutMs: number;
   leaseMs: number;
+  /** With less free on its disk a worker claims nothing new. */
+  minFreeBytes: number;
   /** URL of Redis; null is the embedded queue. */
   queue: string | null;
   db: "embedded";
@@ -79,6 +82,7 @@ const variableFields: Record<string, keyof Settings> = {
   OPENAI_BASE_URL: "baseUrl",
   OPENAI_API_KEY: "apiKey",
   PAWL_LEASE_MS: "leaseMs",
+  PAWL_MIN_FREE_BYTES: "minFreeBytes",
   PAWL_QUEUE: "queue",
   PAWL_DB: "db",
   PAWL_LOG: "logLevel",
@@ -116,6 +120,7 @@ export async function loadConfig(options: {
     timeLimitMs: settings.timeLimitMs ?? null,
     commandTimeoutMs: settings.commandTimeoutMs ?? 120_000,
     leaseMs: settings.leaseMs ?? 60_000,
+    minFreeBytes: settings.minFreeBytes ?? 1024 ** 3,
     queue: settings.queue === "embedded" ? null : (settings.queue ?? null),
     db: "embedded",
     logLevel: settings.logLevel ?? "info",

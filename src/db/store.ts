@@ -6,6 +6,7 @@ import { countVerbs } from "./counts.ts";
 import { enqueueVerbs } from "./enqueue.ts";
 import { finishVerbs } from "./finish.ts";
 import { forkVerbs } from "./fork.ts";
+import { freedVerbs } from "./freed.ts";
 import { logVerbs } from "./log.ts";
 import { openConnection } from "./open.ts";
 import { readVerbs } from "./read.ts";
@@ -70,6 +71,7 @@ export async function openStore(options: StoreOptions) {
     ...runEventVerbs(context),
     ...forkVerbs(context),
     ...stopVerbs(context),
+    ...freedVerbs(context),
     now,
     waitForRoom: writer.waitForRoom,
     /** Finishes what was handed in, then closes the file. */

@@ -1,5 +1,5 @@
 import type { Logger, LogLevel } from "../log.ts";
-import { counted, duration, flat, printable } from "./text.ts";
+import { byteSize, counted, duration, flat, printable } from "./text.ts";
 
 /** How a progress line is written: plain, or coloured for a terminal. */
 interface Palette {
@@ -140,6 +140,12 @@ function describeUpkeep(event: string, facts: Facts, { palette, manyRuns }: Form
       return manyRuns ? palette.strong("worker stopped") : undefined;
     case "worker.stopping":
       return `${stopReasons[String(facts.why)]}: current steps get a few seconds, every run stays resumable`;
+    case "disk.low":
+      return `${byteSize(Number(facts.freeBytes))} free at ${facts.folder}, less than ${byteSize(Number(facts.minFreeBytes))}: nothing new is begun until there is room (minFreeBytes)`;
+    case "disk.room":
+      return "there is room on the disk again";
+    case "workspace.freed":
+      return `its workspace was deleted to make room, its change is kept: ${facts.path}`;
     case "worker.removed": {
       const why = facts.why === "dead" ? "is dead" : "let its lease run out";
       return `worker ${facts.worker} ${why}: ${counted(Number(facts.runs), "run")} of it can go on`;

@@ -4,6 +4,7 @@ import { strikesUntilSuspect } from "../db/claim.ts";
 import { failpoint } from "../failpoint.ts";
 import { isTerminal } from "../outcome.ts";
 import type { Queue } from "../queue/queue.ts";
+import { watchDiskRoom } from "./disk-room.ts";
 import { executeRun, type RunResources } from "./execute-run.ts";
 import { ownIdentity } from "./identity.ts";
 import { publishHints, removeDeadWorkers } from "./reconcile.ts";
@@ -24,6 +25,8 @@ export interface WorkerOptions extends Omit<RunResources, "isStopping"> {
   /** Runs at the same time. */
   concurrency: number;
   leaseMs: number;
+  /** With less free on the disk of the data or the workspaces, nothing new is claimed; 0 turns it off. */
+  minFreeBytes: number;
   version: string;
   /** Stop once there is nothing left to do. */
   drain?: boolean;
@@ -120,9 +123,10 @@ interface Loop {
 async function claimLoop({ context, workerId, signal }: Loop): Promise<void> {
   const { options, running } = context;
   const { store, queue } = options;
+  const room = watchDiskRoom({ ...options, workerId });
   let freed = new AbortController();
   while (!signal.aborted) {
-    while (hasRoom(context) && !signal.aborted) {
+    while (hasRoom(context) && (await room.isThere(signal)) && !signal.aborted) {
       const row = await store.claim(workerId, { runId: options.only, isAlone: running.size === 0 });
       if (!row) break;
       failpoint("claim.committed");

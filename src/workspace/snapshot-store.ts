@@ -19,7 +19,7 @@ export function storeOptions(run: RunPaths, index = run.index): GitOptions & { e
 }
 
 /** Where the run's own repository is: it also holds the final branch. */
-function storePath(run: RunPaths): string {
+export function storePath(run: RunPaths): string {
   return path.join(run.dir, "git");
 }
 
