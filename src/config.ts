@@ -45,6 +45,9 @@ const settingsSchema = z.strictObject({
   concurrency: integer("a whole number of runs", { minimum: 1, maximum: 1000 }),
 });
 
+/** Also what doctor looks for where the settings cannot be read. */
+export const defaultMinFreeBytes = 1024 ** 3;
+
 /** What a configuration file may say. Paths are relative to the file. */
 export type Settings = z.input<typeof settingsSchema>;
 
@@ -120,7 +123,7 @@ export async function loadConfig(options: {
     timeLimitMs: settings.timeLimitMs ?? null,
     commandTimeoutMs: settings.commandTimeoutMs ?? 120_000,
     leaseMs: settings.leaseMs ?? 60_000,
-    minFreeBytes: settings.minFreeBytes ?? 1024 ** 3,
+    minFreeBytes: settings.minFreeBytes ?? defaultMinFreeBytes,
     queue: settings.queue === "embedded" ? null : (settings.queue ?? null),
     db: "embedded",
     logLevel: settings.logLevel ?? "info",

@@ -58,7 +58,8 @@ export async function freeBytesAt(folder: string): Promise<number> {
   return bavail * bsize;
 }
 
-function nearestFolder(folder: string): string {
+/** The folder, or the nearest one above that there is. */
+export function nearestFolder(folder: string): string {
   let found = path.resolve(folder);
   while (!existsSync(found) && found !== path.dirname(found)) found = path.dirname(found);
   return found;

@@ -109,6 +109,8 @@ function addLook(program: Command): void {
     .description("what is missing before a night's run")
     .option("--json", json)
     .addOption(new Option("--model", "not built yet").hideHelp())
+    // A process that doctor starts itself, so that it can end it.
+    .addOption(new Option("--quick-check", "read the whole database").hideHelp())
     .action(async (options) => (await import("./doctor.ts")).doctor(options));
 }
 

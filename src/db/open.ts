@@ -68,12 +68,12 @@ export function requireSafeVersion(version: string): void {
   }
 }
 
-function newestMigration(): number {
+export function newestMigration(): number {
   return readMigrationFiles({ migrationsFolder }).at(-1)?.folderMillis ?? 0;
 }
 
 /** Stamp of the newest migration applied to this file; 0 for an empty file. */
-function appliedMigration(sqlite: Database.Database, file: string): Promise<number> {
+export function appliedMigration(sqlite: Database.Database, file: string): Promise<number> {
   return retryBusy(() => {
     const tables = sqlite
       .prepare<[], { name: string }>("SELECT name FROM sqlite_master WHERE type = 'table'")

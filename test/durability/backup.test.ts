@@ -100,8 +100,12 @@ describe("pawl backup", () => {
     const scenario = await createScenario(oneStep);
     await scenario.enqueue(["k"]);
     const database = scenario.database();
-    const migrations = "SELECT hash, created_at FROM __drizzle_migrations ORDER BY id";
-    database.prepare("UPDATE __drizzle_migrations SET created_at = created_at + 9e12 WHERE id = 2").run();
+    const migrations = "SELECT hash, created_at FROM __drizzle_migrations ORDER BY created_at";
+    const newest = "(SELECT max(created_at) FROM __drizzle_migrations)";
+    const change = database.prepare(
+      `UPDATE __drizzle_migrations SET created_at = ? WHERE created_at = ${newest}`,
+    );
+    expect(change.run(9e12).changes).toBe(1);
     const copy = path.join(scenario.folder, "backup");
     await scenario.json("backup", copy);
     expect(openCopy(copy).prepare(migrations).all()).toEqual(database.prepare(migrations).all());
