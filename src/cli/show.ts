@@ -13,7 +13,7 @@ export async function show(reference: string, options: { json?: boolean }): Prom
     const events = await store.loadEvents({ runId: row.id });
     const freed = findFreed(events);
     if (options.json)
-      return printJson({ ...run, workspace: { ...run.workspace, freedAt: freed?.at ?? null } });
+      return printJson({ ...run, workspace: { ...run.workspace, ...(freed && { freedAt: freed.at }) } });
     const facts = { prompt: JSON.parse(row.spec).prompt, events, notes: notesOf(row), freed };
     for (const line of describe(run, facts)) print(line);
   });
