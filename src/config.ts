@@ -36,6 +36,7 @@ const settingsSchema = z.strictObject({
   timeLimitMs: milliseconds(1),
   commandTimeoutMs: milliseconds(1),
   leaseMs: milliseconds(100),
+  minFreeBytes: integer("a whole number of bytes", { minimum: 0, maximum: 999_999_999_999_999 }),
   queue: url('a redis:// or rediss:// URL, or "embedded"', ["redis:", "rediss:"], ["embedded"]),
   db: z.string().superRefine(refuseDatabase).optional().meta({ type: "text", description: '"embedded"' }),
   logLevel: z
@@ -44,6 +45,9 @@ const settingsSchema = z.strictObject({
     .meta({ type: "text", description: '"silent", "info" or "debug"' }),
   concurrency: integer("a whole number of runs", { minimum: 1, maximum: 1000 }),
 });
+
+/** Also what doctor looks for where the settings cannot be read. */
+export const defaultMinFreeBytes = 1024 ** 3;
 
 /** What a configuration file may say. Paths are relative to the file. */
 export type Settings = z.input<typeof settingsSchema>;
@@ -67,6 +71,8 @@ export interface Config {
   timeLimitMs: number | null;
   commandTimeoutMs: number;
   leaseMs: number;
+  /** With less free on its disk a worker claims nothing new. */
+  minFreeBytes: number;
   /** URL of Redis; null is the embedded queue. */
   queue: string | null;
   db: "embedded";
@@ -82,6 +88,7 @@ const variableFields: Record<string, keyof Settings> = {
   OPENAI_BASE_URL: "baseUrl",
   OPENAI_API_KEY: "apiKey",
   PAWL_LEASE_MS: "leaseMs",
+  PAWL_MIN_FREE_BYTES: "minFreeBytes",
   PAWL_QUEUE: "queue",
   PAWL_DB: "db",
   PAWL_LOG: "logLevel",
@@ -120,6 +127,7 @@ export async function loadConfig(options: {
     timeLimitMs: settings.timeLimitMs ?? null,
     commandTimeoutMs: settings.commandTimeoutMs ?? 120_000,
     leaseMs: settings.leaseMs ?? 60_000,
+    minFreeBytes: settings.minFreeBytes ?? defaultMinFreeBytes,
     queue: settings.queue === "embedded" ? null : (settings.queue ?? null),
     db: "embedded",
     logLevel: settings.logLevel ?? "info",

@@ -141,6 +141,7 @@ export async function openPawl(options: PawlOptions = {}): Promise<Pawl> {
         redact,
         concurrency,
         leaseMs: config.leaseMs,
+        minFreeBytes: config.minFreeBytes,
         version: packageVersion(),
         drain,
         ...(only !== undefined && { only }),

@@ -31,6 +31,7 @@ describe("order of settings", () => {
       timeLimitMs: null,
       commandTimeoutMs: 120_000,
       leaseMs: 60_000,
+      minFreeBytes: 1024 ** 3,
       queue: null,
       db: "embedded",
       logLevel: "info",

@@ -1,36 +1,34 @@
-import { constants } from "node:fs";
-import { access, mkdtemp, rm, statfs } from "node:fs/promises";
-import os from "node:os";
-import path from "node:path";
 import { execa } from "execa";
-import { hasData, resolveDataPaths } from "../config/data-directory.ts";
+import { resolveDataPaths } from "../config/data-directory.ts";
 import { resolveModelSettings } from "../config/model-settings.ts";
 import { loadConfig } from "../config.ts";
-import { openStore } from "../db/store.ts";
+import { quickCheck } from "../db/inspect.ts";
 import { ConfigError, messageOf } from "../errors.ts";
+import { type Check, checkData } from "./doctor-data.ts";
 import { print, printJson } from "./output.ts";
 
-interface Check {
-  name: string;
-  ok: boolean;
-  detail: string;
-}
-
 const oldestNode = 20;
-const leastFreeBytes = 1024 ** 3;
 const checkTimeoutMs = 5000;
 
 /** `pawl doctor`: what a night's run needs, each with what was found; exit 1 if something is missing. */
-export async function doctor(options: { json?: boolean; model?: boolean }): Promise<void> {
+export async function doctor(options: {
+  json?: boolean;
+  model?: boolean;
+  quickCheck?: boolean;
+}): Promise<void> {
   if (options.model)
     throw new ConfigError(
       "--model is not built yet: pawl doctor checks the settings without asking the model",
     );
+  if (options.quickCheck) {
+    const { database } = resolveDataPaths({ cwd: process.cwd(), env: process.env });
+    return print(await quickCheck(database));
+  }
   const checks = [
     await checkNode(),
     await checkProgram("git", ["--version"]),
     await checkProgram("bash", ["--version"]),
-    await checkData(),
+    ...(await checkData()),
     await checkModel(),
     await checkQueue(),
   ];
@@ -54,31 +52,6 @@ async function checkProgram(name: string, versionArguments: string[]): Promise<C
   });
   const ok = result.exitCode === 0;
   return { name, ok, detail: ok ? (result.stdout.split("\n")[0] ?? "") : "not found: install it" };
-}
-
-async function checkData(): Promise<Check> {
-  const paths = resolveDataPaths({ cwd: process.cwd(), env: process.env });
-  try {
-    let parent = paths.dataDir;
-    if (hasData(paths)) await (await openStore({ file: paths.database })).close();
-    else {
-      parent = path.dirname(paths.dataDir);
-      const trial = await mkdtemp(path.join(os.tmpdir(), "pawl-doctor-"));
-      await (await openStore({ file: path.join(trial, "trial.db") })).close();
-      await rm(trial, { recursive: true, force: true });
-    }
-    await access(parent, constants.W_OK);
-    const { bavail, bsize } = await statfs(parent);
-    const free = bavail * bsize;
-    const detail = `${paths.dataDir}, ${(free / 1024 ** 3).toFixed(1)} GB free`;
-    return {
-      name: "data",
-      ok: free >= leastFreeBytes,
-      detail: free >= leastFreeBytes ? detail : `${detail}: make room, or set PAWL_HOME`,
-    };
-  } catch (error) {
-    return { name: "data", ok: false, detail: messageOf(error) };
-  }
 }
 
 async function checkModel(): Promise<Check> {

@@ -61,6 +61,17 @@ function addWork(program: Command, fields: FieldFlag[]): void {
     .option("--concurrency <n>", "runs at the same time")
     .option("--drain", "stop once there is nothing left to do")
     .action(async (options) => (await import("./worker.ts")).work(options));
+  program
+    .command("stop")
+    .description("ask every worker to stop, and wait: current steps get a few seconds, runs stay resumable")
+    .option("--json", json)
+    .action(async (options) => (await import("./stop.ts")).stop(options));
+  program
+    .command("backup")
+    .description("copy the database, also while workers run")
+    .argument("<file>", "a new file")
+    .option("--json", json)
+    .action(async (file, options) => (await import("./backup.ts")).backup(file, options));
 }
 
 function addLook(program: Command): void {
@@ -98,6 +109,8 @@ function addLook(program: Command): void {
     .description("what is missing before a night's run")
     .option("--json", json)
     .addOption(new Option("--model", "not built yet").hideHelp())
+    // A process that doctor starts itself, so that it can end it.
+    .addOption(new Option("--quick-check", "read the whole database").hideHelp())
     .action(async (options) => (await import("./doctor.ts")).doctor(options));
 }
 

@@ -1,3 +1,4 @@
+import { freedKind } from "../db/freed.ts";
 import type { EventRow } from "../db/read.ts";
 import { notesOf, phaseOf, type RunReport, reportRun } from "../report/run-view.ts";
 import { storedSpec } from "../report/stored-spec.ts";
@@ -10,12 +11,22 @@ export async function show(reference: string, options: { json?: boolean }): Prom
   await withStore(async ({ paths, store }) => {
     const row = await store.findRun(reference);
     const run = reportRun(row, paths, await phaseOf(store, row));
-    if (options.json) return printJson(run);
     const events = await store.loadEvents({ runId: row.id });
+    const freed = findFreed(events);
+    if (options.json)
+      return printJson({ ...run, workspace: { ...run.workspace, ...(freed && { freedAt: freed.at }) } });
     const { copiedSteps } = row;
-    const facts = { prompt: storedSpec(row).prompt, events, notes: notesOf(row), copiedSteps };
+    const facts = { prompt: storedSpec(row).prompt, events, notes: notesOf(row), copiedSteps, freed };
     for (const line of describe(run, facts)) print(line);
   });
+}
+
+/** When the workspace was deleted to make room, and the repository that has its commits. */
+function findFreed(events: EventRow[]): { at: string; repository: string } | null {
+  const event = events.find(({ kind }) => kind === freedKind);
+  if (event === undefined) return null;
+  const { repository } = JSON.parse(event.data ?? "{}") as { repository?: unknown };
+  return { at: new Date(event.at).toISOString(), repository: String(repository) };
 }
 
 interface Facts {
@@ -23,9 +34,10 @@ interface Facts {
   events: EventRow[];
   notes: string[];
   copiedSteps: number;
+  freed: ReturnType<typeof findFreed>;
 }
 
-function describe(run: RunReport, { prompt, events, notes, copiedSteps }: Facts): string[] {
+function describe(run: RunReport, { prompt, events, notes, copiedSteps, freed }: Facts): string[] {
   const end = run.finishedAt === null ? Date.now() : Date.parse(run.finishedAt);
   const { path, branch, base, head } = run.workspace;
   const facts: [string, string | null][] = [
@@ -52,8 +64,8 @@ function describe(run: RunReport, { prompt, events, notes, copiedSteps }: Facts)
       "tokens",
       `${run.usage.promptTokens} in (${run.usage.cachedTokens} cached), ${run.usage.completionTokens} out`,
     ],
-    ["workspace", path],
-    ["branch", branch],
+    ["workspace", path && (freed ? `${path} (deleted to make room at ${freed.at})` : path)],
+    ["branch", branch && (freed ? `${branch} in ${freed.repository}` : branch)],
     ["commits", base && `${base.slice(0, 12)}${head && head !== base ? ` → ${head.slice(0, 12)}` : ""}`],
     ["changed", run.changedFiles && (run.changedFiles.join(", ") || "nothing")],
     ["created", run.createdAt],

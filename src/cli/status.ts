@@ -86,7 +86,8 @@ function describe(report: StatusReport, options: StatusOptions): string[] {
     ...(reasons.length > 0 ? [`ended   ${reasons.join(", ")}`] : []),
     `tokens  ${promptTokens} in (${cachedTokens} cached), ${completionTokens} out`,
     ...report.workers.map(
-      ({ id, host, pid, running }) => `worker  ${id} on ${host}, pid ${pid}: ${running} running`,
+      ({ id, host, pid, running, note }) =>
+        `worker  ${id} on ${host}, pid ${pid}: ${running} running${note === null ? "" : `; ${note}`}`,
     ),
     ...(isStuck ? ["worker  none is alive: start one with pawl worker"] : []),
     `data    ${report.dataDir}`,

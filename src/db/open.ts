@@ -5,6 +5,7 @@ import Database from "better-sqlite3";
 import { type BetterSQLite3Database, drizzle } from "drizzle-orm/better-sqlite3";
 import { migrate } from "drizzle-orm/better-sqlite3/migrator";
 import { readMigrationFiles } from "drizzle-orm/migrator";
+import { requireLocalDisk } from "../disk.ts";
 import { ConfigError, DatabaseError } from "../errors.ts";
 import { retryBusy } from "./writer.ts";
 
@@ -14,19 +15,26 @@ const oldestSafeSqlite = "3.51.3";
 /** SQLite itself waits this long for a lock; longer waits are asynchronous, so that they never freeze the process. */
 const busyTimeoutMs = 5;
 /** Marks a file as pawl's, in the place that SQLite has for it: the letters `pawl`. */
-const applicationId = 0x7061776c;
+export const applicationId = 0x7061776c;
 
 /** The connection and drizzle's view of it. */
 export interface Connection {
   sqlite: Database.Database;
   db: BetterSQLite3Database;
+  /** Stamp of the newest migration that this pawl knows. */
+  newestMigration: number;
 }
+
+/** Gives the stamp of the newest migration applied to a file. */
+export const appliedMigrationQuery = "SELECT max(created_at) FROM __drizzle_migrations";
 
 /**
  * Opens the database file, creating and migrating it as needed.
- * Throws ConfigError for a file that is not pawl's, is damaged, was written by a newer pawl, or lies where WAL does not work.
+ * Throws ConfigError for a file that is not pawl's, is damaged, was written by a newer pawl, or lies on a network file system
+ * or where WAL does not work.
  */
 export async function openConnection(file: string): Promise<Connection> {
+  await requireLocalDisk(path.dirname(file));
   mkdirSync(path.dirname(file), { recursive: true });
   let sqlite: Database.Database | undefined;
   try {
@@ -35,7 +43,7 @@ export async function openConnection(file: string): Promise<Connection> {
     const latest = newestMigration();
     if ((await appliedMigration(sqlite, file)) !== latest) await initialise(sqlite, file, latest);
     await setPragmas(sqlite, file);
-    return { sqlite, db: drizzle(sqlite) };
+    return { sqlite, db: drizzle(sqlite), newestMigration: latest };
   } catch (error) {
     sqlite?.close();
     throw explainDatabase(error, file);
@@ -60,12 +68,12 @@ export function requireSafeVersion(version: string): void {
   }
 }
 
-function newestMigration(): number {
+export function newestMigration(): number {
   return readMigrationFiles({ migrationsFolder }).at(-1)?.folderMillis ?? 0;
 }
 
 /** Stamp of the newest migration applied to this file; 0 for an empty file. */
-function appliedMigration(sqlite: Database.Database, file: string): Promise<number> {
+export function appliedMigration(sqlite: Database.Database, file: string): Promise<number> {
   return retryBusy(() => {
     const tables = sqlite
       .prepare<[], { name: string }>("SELECT name FROM sqlite_master WHERE type = 'table'")
@@ -74,10 +82,7 @@ function appliedMigration(sqlite: Database.Database, file: string): Promise<numb
     if (sqlite.pragma("application_id", { simple: true }) !== applicationId) {
       throw notOurs(file, "holds another program's tables");
     }
-    const row = sqlite
-      .prepare<[], { at: number | null }>("SELECT max(created_at) AS at FROM __drizzle_migrations")
-      .get();
-    return row?.at ?? 0;
+    return sqlite.prepare<[], number | null>(appliedMigrationQuery).pluck().get() ?? 0;
   });
 }
 
@@ -131,6 +136,12 @@ export function explainDatabase(error: unknown, file: string): unknown {
   if (code.startsWith("SQLITE_CORRUPT")) {
     return new DatabaseError(
       `expected pawl's database at ${file}, but the file is damaged: stop all workers, keep a copy of it (with its -wal), then restore it from a backup, or put in its place what \`sqlite3 ${file} .recover | sqlite3 recovered.db\` can still read`,
+      { cause: error },
+    );
+  }
+  if (code.startsWith("SQLITE_IOERR_SHM")) {
+    return new ConfigError(
+      `expected a disk on which processes can share memory, got ${code} at ${file}: set PAWL_HOME to a folder on a disk of this machine`,
       { cause: error },
     );
   }

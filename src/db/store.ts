@@ -6,12 +6,14 @@ import { countVerbs } from "./counts.ts";
 import { enqueueVerbs } from "./enqueue.ts";
 import { finishVerbs } from "./finish.ts";
 import { forkVerbs } from "./fork.ts";
+import { freedVerbs } from "./freed.ts";
 import { logVerbs } from "./log.ts";
 import { type Connection, explainDatabase, openConnection } from "./open.ts";
 import { readVerbs } from "./read.ts";
 import { runEventVerbs } from "./run-events.ts";
 import { steerVerbs } from "./steer.ts";
 import { stepVerbs } from "./steps.ts";
+import { stopVerbs } from "./stop.ts";
 import { workerVerbs } from "./workers.ts";
 import { createWriter, retryBusy } from "./writer.ts";
 
@@ -19,6 +21,8 @@ import { createWriter, retryBusy } from "./writer.ts";
 export interface StoreContext {
   sqlite: Database.Database;
   db: BetterSQLite3Database;
+  /** Stamp of the newest migration that this pawl knows. */
+  newestMigration: number;
   /** Runs a read; tried again in the rare moments in which the file cannot be read (another process repairs it). */
   read<T>(work: () => T): Promise<T>;
   /** Resolves once the work is committed. */
@@ -80,6 +84,8 @@ function verbsOf(connection: Connection, { file, newId, now = Date.now }: StoreO
     ...stepVerbs(context),
     ...runEventVerbs(context),
     ...forkVerbs(context),
+    ...stopVerbs(context),
+    ...freedVerbs(context),
     now,
     waitForRoom: writer.waitForRoom,
     /** Finishes what was handed in, then closes the file. */

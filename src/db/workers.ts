@@ -1,5 +1,6 @@
 import { and, eq, gt, isNull, sql } from "drizzle-orm";
 import { crashLoopError } from "../outcome.ts";
+import { backupAdopter } from "./backup.ts";
 import { cancelRun } from "./cancel.ts";
 import { type RunRow, strikesUntilEnd } from "./claim.ts";
 import { recordEvent } from "./events.ts";
@@ -25,6 +26,7 @@ export function workerVerbs(context: StoreContext) {
   const { db, read, write, now, newId } = context;
   const record = recordEvent(context);
   const cancel = cancelRun(context);
+  const adoptBackup = backupAdopter(context);
 
   const lanes = laneVerbs(context);
 
@@ -92,6 +94,7 @@ export function workerVerbs(context: StoreContext) {
       options: { version: string; leaseMs: number; detail?: string },
     ): Promise<string> {
       return write(() => {
+        adoptBackup();
         const id = newId();
         const { version, leaseMs, detail = null } = options;
         db.insert(workers)

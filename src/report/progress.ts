@@ -1,5 +1,5 @@
 import type { Logger, LogLevel } from "../log.ts";
-import { counted, duration, flat, printable } from "./text.ts";
+import { byteSize, counted, duration, flat, printable } from "./text.ts";
 
 /** How a progress line is written: plain, or coloured for a terminal. */
 interface Palette {
@@ -124,6 +124,11 @@ function describeNotes({ notes }: Facts, { palette, manyRuns }: Form): string {
   return texts.map((text) => (manyRuns ? `; ${text}` : `\n  ${text}`)).join("");
 }
 
+const stopReasons: Record<string, string> = {
+  asked: "stopping, as pawl stop asked",
+  newer_schema: "stopping, because a newer pawl has migrated the database: start the new one",
+};
+
 /** What a worker does beside its runs. */
 function describeUpkeep(event: string, facts: Facts, { palette, manyRuns }: Form): string | undefined {
   switch (event) {
@@ -133,6 +138,14 @@ function describeUpkeep(event: string, facts: Facts, { palette, manyRuns }: Form
         : undefined;
     case "worker.stopped":
       return manyRuns ? palette.strong("worker stopped") : undefined;
+    case "worker.stopping":
+      return `${stopReasons[String(facts.why)]}: current steps get a few seconds, every run stays resumable`;
+    case "disk.low":
+      return `${byteSize(Number(facts.freeBytes))} free at ${facts.folder}, less than ${byteSize(Number(facts.minFreeBytes))}: nothing new is begun until there is room (minFreeBytes)`;
+    case "disk.room":
+      return "there is room on the disk again";
+    case "workspace.freed":
+      return `its workspace was deleted to make room, its change is kept: ${facts.path}`;
     case "worker.removed": {
       const why = facts.why === "dead" ? "is dead" : "let its lease run out";
       return `worker ${facts.worker} ${why}: ${counted(Number(facts.runs), "run")} of it can go on`;

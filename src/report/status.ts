@@ -17,6 +17,8 @@ export interface StatusReport {
     running: number;
     startedAt: string;
     leaseUntil: string;
+    /** What people should know of it: that it takes nothing new, and why. */
+    note: string | null;
   }[];
 }
 
@@ -48,13 +50,14 @@ export async function reportStatus(
     byStatus,
     byReason,
     usage: { ...usage, costUsd: null },
-    workers: workers.map(({ id, host, pid, running, startedAt, leaseUntil }) => ({
+    workers: workers.map(({ id, host, pid, running, startedAt, leaseUntil, detail }) => ({
       id,
       host,
       pid,
       running,
       startedAt: new Date(startedAt).toISOString(),
       leaseUntil: new Date(leaseUntil).toISOString(),
+      note: detail,
     })),
   };
 }

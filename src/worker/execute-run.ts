@@ -115,8 +115,8 @@ async function workOn(work: Work): Promise<Ended> {
   const run = runPaths(resources.paths, row.id);
   const { repo, ref, dir } = spec;
   const origin = await copyOrigin(work);
-  const { tree: lastTree, seq: lastSeq } = row;
-  const request = { paths: resources.paths, run, repo, ref, dir, lastTree, lastSeq, origin };
+  const { tree: lastTree, seq: lastSeq, baseCommit } = row;
+  const request = { paths: resources.paths, run, repo, ref, dir, lastTree, lastSeq, baseCommit, origin };
   const workspace = await withRoom(work, async () => {
     await mkdir(run.outputs, { recursive: true });
     await mkdir(run.calls, { recursive: true });

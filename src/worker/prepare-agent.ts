@@ -40,7 +40,8 @@ export async function prepareAgent(prepared: Prepared): Promise<Agent> {
   const { store, redact } = resources;
   const budgetTokens = budgetOf(prepared.binding);
   const log = openRunLog({ store, claim, protocol, activeMs, redact, budgetTokens });
-  const tree = (await resources.store.getRun(row.id))?.tree ?? prepared.workspace.baseTree;
+  const last = (await resources.store.getRun(row.id))?.tree ?? prepared.workspace.baseTree;
+  const tree = prepared.workspace.reset === undefined ? last : null;
   log.load(await resources.store.loadTail(row.id, row.promptHash), tree);
   const tools = chooseTools(resources.tools, prepared.spec.tools);
   const watch = watchWorkspace({ ...prepared, log });

@@ -4,6 +4,7 @@ import { type RunRow, strikesUntilSuspect } from "../db/claim.ts";
 import { failpoint } from "../failpoint.ts";
 import { isTerminal } from "../outcome.ts";
 import type { Queue } from "../queue/queue.ts";
+import { watchDiskRoom } from "./disk-room.ts";
 import { executeRun, type RunResources } from "./execute-run.ts";
 import { ownIdentity } from "./identity.ts";
 import { publishHints, removeDeadWorkers } from "./reconcile.ts";
@@ -24,6 +25,8 @@ export interface WorkerOptions extends Omit<RunResources, "isStopping"> {
   /** Runs at the same time. */
   concurrency: number;
   leaseMs: number;
+  /** With less free on the disk of the data or the workspaces, nothing new is claimed; 0 turns it off. */
+  minFreeBytes: number;
   version: string;
   /** Stop once there is nothing left to do. */
   drain?: boolean;
@@ -92,6 +95,8 @@ async function workForOneLease(context: Context): Promise<void> {
   if (lease.signal.aborted) {
     logger.info("worker.lease_lost", { worker: workerId });
     abortAll(context, "lease_lost");
+    // Its next life is another row, which nobody has asked.
+    await passStop(context, workerId);
   } else {
     stop.abort();
   }
@@ -118,9 +123,10 @@ interface Loop {
 async function claimLoop({ context, workerId, signal }: Loop): Promise<void> {
   const { options, running } = context;
   const { store, queue } = options;
+  const room = watchDiskRoom({ ...options, workerId });
   let freed = new AbortController();
   while (!signal.aborted) {
-    while (hasRoom(context) && !signal.aborted) {
+    while (hasRoom(context) && (await room.isThere(signal)) && !signal.aborted) {
       const row = await store.claim(workerId, { runId: options.only, isAlone: running.size === 0 });
       if (!row) break;
       failpoint("claim.committed");
@@ -191,6 +197,7 @@ async function keepLease(input: {
         last.renewed = now;
       }
       await passRequests(context, workerId);
+      await passStop(context, workerId);
       if (now - last.swept >= sweepMs) {
         last.swept = now;
         const taken = await removeDeadWorkers({ store, logger, self, ownId: workerId });
@@ -213,6 +220,14 @@ async function passRequests({ options, running }: Context, workerId: string): Pr
   for (const asked of await options.store.loadAsked(workerId)) {
     if (asked.cancelAt !== null) running.get(asked.id)?.controller.abort(new RunAborted("cancel"));
   }
+}
+
+/** A stop that no signal brought: by `pawl stop`, or because a newer pawl has migrated the file. */
+async function passStop({ options, stop }: Context, workerId: string): Promise<void> {
+  const why = await options.store.getStopReason(workerId);
+  if (why === null || stop.signal.aborted) return;
+  options.logger.info("worker.stopping", { worker: workerId, why });
+  stop.abort();
 }
 
 async function waitFor(ms: number, signal: AbortSignal): Promise<void> {

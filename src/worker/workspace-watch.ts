@@ -119,6 +119,10 @@ export function watchWorkspace(options: {
 
     async compare() {
       await tellNews(workspace);
+      if (workspace.reset !== undefined) {
+        await store.addEvent(claim, { kind: "workspace_reset", data: { path: workspace.path } });
+        return tell(workspace.reset, await take());
+      }
       // What a call left open has changed is told with its answer.
       if (log.state.pending.some((call) => call.startedEpoch !== null)) return;
       // A skipped snapshot lacks what the run did itself.

@@ -12,7 +12,7 @@ import { withMirror } from "./mirror.ts";
 import { forkWorkspace, rebuildWorkspace } from "./rebuild.ts";
 import { readRecord, type WorkspaceNews, type WorkspaceRecord, writeRecord } from "./record.ts";
 import { emptyFolders, snapshot } from "./snapshot.ts";
-import { openStore } from "./snapshot-store.ts";
+import { hasTree, openStore } from "./snapshot-store.ts";
 import { dirtyNote, resolveSource, sourceError } from "./source.ts";
 import type { Workspace, WorkspaceRequest } from "./workspace.ts";
 
@@ -29,14 +29,35 @@ export async function prepareWorkspace(request: WorkspaceRequest, signal?: Abort
   // An owner that lost its lease may still be at it: two never make one workspace at once.
   return withLock(path.join(run.dir, "workspace.lock"), signal, async () => {
     const earlier = await readRecord(run);
-    if (earlier !== null) return reuse(request, earlier, signal);
-    const record = request.origin
-      ? await forkWorkspace({ ...request, origin: request.origin, signal })
-      : await makeFirst(request, signal);
-    failpoint("workspace.made");
-    await writeRecord(run, record);
-    return record.workspace;
+    const workspace =
+      earlier === null ? await makeNew(request, signal) : await reuse(request, earlier, signal);
+    const isReset = request.lastTree != null && !(await hasTree(run, request.lastTree));
+    return isReset ? { ...workspace, reset: resetText(workspace) } : workspace;
   });
+}
+
+async function makeNew(request: WorkspaceRequest, signal: AbortSignal | undefined): Promise<Workspace> {
+  const { run, origin, lastTree = null, baseCommit = null } = request;
+  if (lastTree !== null) await keepAside(run);
+  const record = origin
+    ? await forkWorkspace({ ...request, origin, signal })
+    : await makeFirst({ ...request, ref: baseCommit ?? request.ref }, signal);
+  failpoint("workspace.made");
+  await writeRecord(run, record);
+  return record.workspace;
+}
+
+/** Work whose record is lost is not ours to delete. */
+async function keepAside(run: RunPaths): Promise<void> {
+  if (existsSync(run.workspace)) await rename(run.workspace, `${run.workspace}.${randomUUID()}.kept`);
+}
+
+function resetText({ kind, path: folder }: Workspace): string {
+  const state =
+    kind === "dir"
+      ? "is as it is now"
+      : "may lack all that was done in it: look what is there before you go on";
+  return `This task goes on from a backup, without the snapshots of its files. The workspace ${folder} ${state}. Steps after the backup may have been done already.`;
 }
 
 async function reuse(
@@ -54,7 +75,9 @@ async function reuse(
       `the folder ${workspace.path} is gone: bring it back, or get the files of a step with pawl restore RUN --step N --to DIR`,
     );
   }
-  const tree = request.lastTree ?? workspace.baseTree;
+  const { lastTree = null } = request;
+  const isKnown = lastTree !== null && (await hasTree(request.run, lastTree));
+  const tree = isKnown ? lastTree : workspace.baseTree;
   if (tree === null) {
     throw new WorkspaceError(`the workspace ${workspace.path} is gone, and there is no snapshot of it`);
   }

@@ -20,7 +20,7 @@ export function storeOptions(run: RunPaths, index = run.index): GitOptions & { e
 }
 
 /** Where the run's own repository is: it also holds the final branch. */
-function storePath(run: RunPaths): string {
+export function storePath(run: RunPaths): string {
   return path.join(run.dir, "git");
 }
 
@@ -75,6 +75,11 @@ export async function copyStore(options: {
     input: `${[...new Set(trees), ...known].join("\n")}\n`,
     signal,
   });
+}
+
+/** Whether a snapshot is in the run's repository. */
+export async function hasTree(run: RunPaths, tree: string): Promise<boolean> {
+  return (await tryGit(["cat-file", "-e", `${tree}^{tree}`], storeOptions(run))).exitCode === 0;
 }
 
 /** Submodules and other repositories among a commit's files, as git printed them. */

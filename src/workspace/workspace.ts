@@ -13,6 +13,11 @@ export interface Workspace {
   notes: string[];
   /** What happened to it between owners, as far as it is not known to be told. */
   news?: WorkspaceNews[];
+  /**
+   * The snapshots that the log speaks of are gone, as where a database goes on from a backup without its other files: what
+   * the model must know of it. The files are what they were first.
+   */
+  reset?: string;
 }
 
 export interface WorkspaceRequest {
@@ -28,6 +33,8 @@ export interface WorkspaceRequest {
   lastTree?: string | null;
   /** The end of the run's log. */
   lastSeq?: number;
+  /** The commit the run began on; null where it has not begun. */
+  baseCommit?: string | null;
   /** The run whose workspace this one begins with, for a fork. */
   origin?: WorkspaceOrigin | null;
 }

@@ -10,7 +10,7 @@ test("--version is the package's, --help names every command", async () => {
   const { stdout, code } = await pawl(["--help"]);
   expect(code).toBe(0);
   const names =
-    "demo run enqueue worker status list show logs diff export apply cancel pause resume retry doctor";
+    "demo run enqueue worker status list show logs diff export apply cancel pause resume retry doctor stop backup";
   for (const name of names.split(" ")) expect(stdout).toMatch(new RegExp(`^ {2}${name}\\b`, "m"));
   expect((await pawl(["run", "--help"])).stdout).toContain("--max-steps");
   expect((await pawl(["help", "enqueue"])).stdout).toContain("--priority");
@@ -61,7 +61,16 @@ test("doctor names what is there and what is missing, and makes nothing", async 
   expect(code).toBe(0);
   const report = JSON.parse(stdout) as { ok: boolean; checks: { name: string; ok: boolean }[] };
   expect(report.ok).toBe(true);
-  expect(report.checks.map(({ name }) => name)).toEqual(["node", "git", "bash", "data", "model", "queue"]);
+  expect(report.checks.map(({ name }) => name)).toEqual([
+    "node",
+    "git",
+    "bash",
+    "data",
+    "database",
+    "workers",
+    "model",
+    "queue",
+  ]);
   expect(stdout).not.toContain('"k"');
   expect(await json(["status"])).toMatchObject([{ total: 0, dataDir: `${folder}/.pawl` }]);
 });

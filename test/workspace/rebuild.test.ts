@@ -68,7 +68,8 @@ test("what cannot be made anew is a workspace error that says so, and leaves not
   const repo = fixture.repository();
   const first = await fixture.prepare("r1", { repo });
   remove(first);
-  const prepare = () => fixture.prepare("r1", { repo, lastTree: "0123456789012345678901234567890123456789" });
+  for (const place of [repo, fixture.paths.repos]) rmSync(place, { recursive: true });
+  const prepare = () => fixture.prepare("r1", { repo, lastTree: first.baseTree });
   await expect(prepare()).rejects.toThrow(WorkspaceError);
   await expect(prepare()).rejects.toThrow(/could not be made anew/);
   expect(fixture.sh(fixture.root, "ls workspaces")).toBe("");

@@ -130,6 +130,7 @@ export function describeFence(open: StoreFactory): void {
           "now",
           "close",
         ],
+        ...["askToStop", "getStopReason", "getWorker", "noteWorker", "loadEndedRuns"],
       ];
       expect(Object.keys(store).toSorted()).toEqual([...unfenced, ...Object.keys(allFenced)].toSorted());
     });
