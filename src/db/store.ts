@@ -6,7 +6,9 @@ import { countVerbs } from "./counts.ts";
 import { enqueueVerbs } from "./enqueue.ts";
 import { finishVerbs } from "./finish.ts";
 import { forkVerbs } from "./fork.ts";
+import { hintVerbs } from "./hints.ts";
 import { logVerbs } from "./log.ts";
+import { metaVerbs } from "./meta.ts";
 import { openConnection } from "./open.ts";
 import { readVerbs } from "./read.ts";
 import { runEventVerbs } from "./run-events.ts";
@@ -61,6 +63,8 @@ export async function openStore(options: StoreOptions) {
     ...finishVerbs(context),
     ...steerVerbs(context),
     ...workerVerbs(context),
+    ...hintVerbs(context),
+    ...metaVerbs(context),
     ...readVerbs(context),
     ...countVerbs(context),
     ...stepVerbs(context),
