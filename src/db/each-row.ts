@@ -20,14 +20,11 @@ export async function forEachRun(options: {
   let afterId = "";
   for (let page = 0; page < maxPages; page += 1) {
     const rows = await load(afterId);
-    await Promise.all(
-      rows.map(({ id }) =>
-        act(id).then(
-          (isChanged) => void (changed += isChanged ? 1 : 0),
-          (error: unknown) => onFailure(id, error),
-        ),
-      ),
-    );
+    const results = await Promise.allSettled(rows.map(({ id }) => act(id)));
+    for (const [index, result] of results.entries()) {
+      if (result.status === "rejected") onFailure(rows[index]?.id ?? "", result.reason);
+      else if (result.value) changed += 1;
+    }
     afterId = rows.at(-1)?.id ?? "";
     if (rows.length < pageSize) break;
   }

@@ -43,9 +43,7 @@ export function hintVerbs({ sqlite, db, read, write }: StoreContext) {
      * is stale once is so for ever, since a run that is queued again has a generation more.
      */
     loadStale(hints: Hint[]): Promise<Hint[]> {
-      return read(() =>
-        hints.filter(({ runId, generation }) => !findCurrent.get({ runId, generation })),
-      );
+      return read(() => hints.filter(({ runId, generation }) => !findCurrent.get({ runId, generation })));
     },
   };
 }

@@ -139,6 +139,10 @@ function describeUpkeep(event: string, facts: Facts, { palette, manyRuns }: Form
     }
     case "worker.lease_lost":
       return "this worker's lease has run out (the machine slept, or was too busy): beginning anew";
+    case "queue.unavailable":
+      return flat(facts.error);
+    case "queue.lost":
+      return "the queue was flushed, or is another one: it is told of every queued run again";
     case "model.retried":
       return `the model is asked again in ${duration(Number(facts.delayMs))} (retry ${facts.attempt}): ${flat(facts.error)}`;
     case "window.compacted":
