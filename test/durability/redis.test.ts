@@ -64,6 +64,8 @@ describeWithRedis("delivery by Redis", () => {
       .database()
       .prepare("SELECT min(at) AS at FROM events WHERE kind = 'claimed' AND epoch = 2");
     expect((claim.get() as { at: number }).at - killedAt).toBeLessThan(3000);
+    const meta = scenario.database().prepare("SELECT key FROM meta ORDER BY key").pluck();
+    expect(meta.all(), "a pass of the reconciler was done").toEqual(["queue_incarnation", "reconciled"]);
     expectEachOnce(scenario, keys);
   });
 
