@@ -1,17 +1,14 @@
-import { and, asc, eq, lte, sql } from "drizzle-orm";
+import { eq, sql } from "drizzle-orm";
 import { ConfigError } from "../errors.ts";
 import { isTerminal, type Status } from "../outcome.ts";
 import { specSchema, type TaskChanges } from "../producer/task.ts";
-import type { Hint } from "../queue/queue.ts";
 import { cancelRun } from "./cancel.ts";
 import type { RunRow } from "./claim.ts";
+import { forEachRun, type OnRowFailure, pageSize } from "./each-row.ts";
 import { recordEvent } from "./events.ts";
 import { laneVerbs } from "./lanes.ts";
 import { runs } from "./schema.ts";
 import type { StoreContext } from "./store.ts";
-
-/** Hints or wake-ups handled in one transaction. */
-const pageSize = 500;
 
 /** What a request did: the run's status afterwards, and whether anything changed. */
 export interface Steered {
@@ -48,10 +45,17 @@ export function requireRetryable(
 
 /** The verbs of people and of the reconciler: they need no claim. */
 export function steerVerbs(context: StoreContext) {
-  const { db, read, write, now, newId } = context;
+  const { sqlite, db, read, write, now, newId } = context;
   const record = recordEvent(context);
   const lanes = laneVerbs(context);
   const cancel = cancelRun(context);
+  // The plus keeps SQLite on the index of what waits.
+  const findDue = sqlite.prepare<{ afterId: string; now: number }, { id: string }>(`
+    SELECT id FROM runs WHERE status = 'waiting' AND wake_at IS NOT NULL AND wake_at <= @now AND +id > @afterId
+    ORDER BY +id LIMIT ${pageSize}`);
+  const findCancelled = sqlite.prepare<{ afterId: string }, { id: string }>(`
+    SELECT runs.id FROM batches CROSS JOIN runs ON batch_id = batches.id AND status = 'waiting' AND superseded = 0
+    WHERE cancel_at IS NOT NULL AND runs.id > @afterId ORDER BY runs.id LIMIT ${pageSize}`);
 
   function load(id: string) {
     const run = db.select().from(runs).where(eq(runs.id, id)).get();
@@ -99,7 +103,9 @@ export function steerVerbs(context: StoreContext) {
       return write(() => {
         const run = load(id);
         const isHeld = run.pauseAt !== null || run.waitKind === "paused";
-        if (isTerminal(run.status) || isHeld) return { id, status: run.status, changed: false };
+        // One that was cancelled is queued only to be ended.
+        const isEnding = run.status === "queued" && run.cancelAt !== null;
+        if (isTerminal(run.status) || isHeld || isEnding) return { id, status: run.status, changed: false };
         record({ kind: "pause_requested", runId: id });
         if (run.status === "running") {
           db.update(runs).set({ pauseAt: now() }).where(eq(runs.id, id)).run();
@@ -171,40 +177,32 @@ export function steerVerbs(context: StoreContext) {
     },
 
     /** Queues the waiting runs whose time has come; gives how many. */
-    wakeDue(): Promise<number> {
-      return write(() => {
-        const due = db
-          .select()
-          .from(runs)
-          .where(and(sql`status = 'waiting' AND wake_at IS NOT NULL`, lte(runs.wakeAt, now())))
-          .limit(pageSize)
-          .all();
-        for (const run of due) wake(run, "woken");
-        return due.length;
+    wakeDue(onFailure?: OnRowFailure): Promise<number> {
+      return forEachRun({
+        load: (afterId) => read(() => findDue.all({ afterId, now: now() })),
+        act: (id) =>
+          write(() => {
+            const run = load(id);
+            const isDue = run.status === "waiting" && run.wakeAt !== null && run.wakeAt <= now();
+            if (isDue) wake(run, "woken");
+            return isDue;
+          }),
+        onFailure,
       });
     },
 
-    /** Queued runs whose newest generation no queue has been told of. */
-    loadUnpublished(): Promise<Hint[]> {
-      return read(() =>
-        db
-          .select({ runId: runs.id, generation: runs.generation })
-          .from(runs)
-          .where(sql`status = 'queued' AND ready = 1 AND published < generation`)
-          .orderBy(asc(runs.id))
-          .limit(pageSize)
-          .all(),
-      );
-    },
-
-    markPublished(hints: Hint[]): Promise<void> {
-      return write(() => {
-        for (const { runId, generation } of hints) {
-          db.update(runs)
-            .set({ published: generation })
-            .where(and(eq(runs.id, runId), lte(runs.published, generation)))
-            .run();
-        }
+    /** The net under `cancel`: ends the waiting runs that were asked to end, since no owner will; gives how many. */
+    endCancelled(onFailure?: OnRowFailure): Promise<number> {
+      return forEachRun({
+        load: (afterId) => read(() => findCancelled.all({ afterId })),
+        act: (id) =>
+          write(() => {
+            const run = load(id);
+            const isLeft = run.status === "waiting" && run.cancelAt !== null;
+            if (isLeft) cancel(run);
+            return isLeft;
+          }),
+        onFailure,
       });
     },
   };

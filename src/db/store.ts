@@ -7,7 +7,9 @@ import { enqueueVerbs } from "./enqueue.ts";
 import { finishVerbs } from "./finish.ts";
 import { forkVerbs } from "./fork.ts";
 import { freedVerbs } from "./freed.ts";
+import { hintVerbs } from "./hints.ts";
 import { logVerbs } from "./log.ts";
+import { metaVerbs } from "./meta.ts";
 import { type Connection, explainDatabase, openConnection } from "./open.ts";
 import { readVerbs } from "./read.ts";
 import { runEventVerbs } from "./run-events.ts";
@@ -79,6 +81,8 @@ function verbsOf(connection: Connection, { file, newId, now = Date.now }: StoreO
     ...finishVerbs(context),
     ...steerVerbs(context),
     ...workerVerbs(context),
+    ...hintVerbs(context),
+    ...metaVerbs(context),
     ...readVerbs(context),
     ...countVerbs(context),
     ...stepVerbs(context),

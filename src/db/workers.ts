@@ -3,6 +3,7 @@ import { crashLoopError } from "../outcome.ts";
 import { backupAdopter } from "./backup.ts";
 import { cancelRun } from "./cancel.ts";
 import { type RunRow, strikesUntilEnd } from "./claim.ts";
+import { forEachRun, type OnRowFailure, pageSize } from "./each-row.ts";
 import { recordEvent } from "./events.ts";
 import { laneVerbs } from "./lanes.ts";
 import { messages, runs, workers } from "./schema.ts";
@@ -23,7 +24,7 @@ export type WorkerRow = typeof workers.$inferSelect;
 export type RemovalReason = "stopped" | "dead" | "lease_expired";
 
 export function workerVerbs(context: StoreContext) {
-  const { db, read, write, now, newId } = context;
+  const { sqlite, db, read, write, now, newId } = context;
   const record = recordEvent(context);
   const cancel = cancelRun(context);
   const adoptBackup = backupAdopter(context);
@@ -41,14 +42,25 @@ export function workerVerbs(context: StoreContext) {
     return db.select({ seq: messages.seq }).from(messages).where(replies).limit(1).get() !== undefined;
   }
 
-  function takeOver(run: RunRow, options: { workerId: string; why: RemovalReason }) {
-    const { workerId, why } = options;
+  /** Runs that are running for nobody: their owner has stopped or was removed. */
+  const findLost = sqlite.prepare<{ afterId: string }, { id: string }>(`
+    SELECT id FROM runs WHERE status = 'running' AND +id > @afterId
+      AND NOT EXISTS (SELECT 1 FROM workers WHERE workers.id = owner_id AND stopped_at IS NULL)
+    ORDER BY +id LIMIT ${pageSize}`);
+  const findOwner = db
+    .select({ run: runs, stoppedAt: workers.stoppedAt, why: workers.detail })
+    .from(runs)
+    .leftJoin(workers, eq(workers.id, runs.ownerId))
+    .where(and(eq(runs.id, sql.placeholder("id")), sql`status = 'running'`))
+    .prepare();
+
+  function takeOver(run: RunRow, why: string) {
     const progress = hasProgress(run);
     const strikes = progress ? 0 : why === "stopped" ? run.strikes : run.strikes + 1;
     record({
       kind: "owner_lost",
       runId: run.id,
-      workerId,
+      workerId: run.ownerId ?? undefined,
       epoch: run.epoch,
       data: { why, seq: run.seq, progress, strikes },
     });
@@ -84,6 +96,22 @@ export function workerVerbs(context: StoreContext) {
       runId: run.id,
       batchId: run.batchId,
       data: { status: "failed", reason: "crash_loop" },
+    });
+  }
+
+  /** Gives the runs of workers that were removed to others; gives how many. */
+  function takeOverLost(onFailure?: OnRowFailure): Promise<number> {
+    return forEachRun({
+      load: (afterId) => read(() => findLost.all({ afterId })),
+      act: (id) =>
+        write(() => {
+          const found = findOwner.get({ id });
+          // By now another may have taken it over, and a third may own it.
+          if (!found || (found.run.ownerId !== null && found.stoppedAt === null)) return false;
+          takeOver(found.run, found.why ?? "dead");
+          return true;
+        }),
+      onFailure,
     });
   }
 
@@ -126,25 +154,22 @@ export function workerVerbs(context: StoreContext) {
     /**
      * Ends a worker: because it stops, because it is proven dead, or because its lease ran out (checked here again).
      * Runs it still owned are queued for others; those that were asked to pause wait, those asked to cancel end.
-     * Returns how many there were.
+     * Returns how many there were. One that fails stays as it is, for `takeOverLost`.
      */
-    removeWorker(workerId: string, why: RemovalReason): Promise<number> {
-      return write(() => {
+    async removeWorker(workerId: string, why: RemovalReason): Promise<number> {
+      const isRemoved = await write(() => {
         const expired = why === "lease_expired" ? sql`lease_until <= ${now()}` : undefined;
-        const removed = db
-          .update(workers)
-          .set({ stoppedAt: now(), leaseUntil: 0, detail: why })
-          .where(and(eq(workers.id, workerId), isNull(workers.stoppedAt), expired))
-          .run();
-        if (removed.changes === 0) return 0;
-        const owned = db
-          .select()
-          .from(runs)
-          .where(and(eq(runs.ownerId, workerId), sql`status = 'running'`))
-          .all();
-        for (const run of owned) takeOver(run, { workerId, why });
-        return owned.length;
+        return (
+          db
+            .update(workers)
+            .set({ stoppedAt: now(), leaseUntil: 0, detail: why })
+            .where(and(eq(workers.id, workerId), isNull(workers.stoppedAt), expired))
+            .run().changes === 1
+        );
       });
+      return isRemoved ? takeOverLost() : 0;
     },
+
+    takeOverLost,
   };
 }

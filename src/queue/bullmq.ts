@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
-import type { Job, Queue as JobQueue, Worker } from "bullmq";
+import type { Job, Worker } from "bullmq";
 import { messageOf } from "../errors.ts";
 import type { Hint, Queue } from "./queue.ts";
 import { openRedis, type RedisConnection } from "./redis.ts";
@@ -19,8 +19,8 @@ export interface BullmqQueueOptions {
   onError?: (error: Error) => void;
 }
 
-/** A publish that takes longer rejects. */
-const publishTimeoutMs = 2_000;
+/** What Redis is asked for beside `wait` rejects after this. */
+const answerTimeoutMs = 2_000;
 /** Hints sent in one round trip. */
 const hintsPerTrip = 1_000;
 /** `close` gives up on a clean end after this and drops the connections. */
@@ -62,7 +62,35 @@ export async function bullmqQueue(options: BullmqQueueOptions): Promise<Queue> {
 
   async function publish(hints: Hint[]): Promise<void> {
     for (let start = 0; start < hints.length; start += hintsPerTrip) {
-      await handOver(producer, jobs, hints.slice(start, start + hintsPerTrip));
+      const trip = hints.slice(start, start + hintsPerTrip);
+      await ask(producer, "took no hints", () => jobs.addBulk(trip.map(toJob)));
+    }
+  }
+
+  /** A key without a time to live, made by whoever comes first. */
+  async function getIncarnation(): Promise<string> {
+    const key = `${prefix}:incarnation`;
+    const incarnation = await ask(producer, "did not say what it holds", async () => {
+      await producer.client.set(key, randomUUID(), "NX");
+      return producer.client.get(key);
+    });
+    // Taken away between the two commands, it is another one already.
+    return incarnation ?? randomUUID();
+  }
+
+  async function loadHints(limit: number): Promise<Hint[]> {
+    // New jobs are put at the front of the list.
+    const load = () => jobs.getRanges(["wait"], -limit, -1);
+    const ids = await ask(producer, "did not say what it holds", load);
+    return ids.flatMap(toHint);
+  }
+
+  async function removeHints(hints: Hint[]): Promise<void> {
+    for (let start = 0; start < hints.length; start += hintsPerTrip) {
+      const trip = hints.slice(start, start + hintsPerTrip);
+      await ask(producer, "kept its hints", () =>
+        Promise.all(trip.map((hint) => jobs.remove(toJobId(hint)))),
+      );
     }
   }
 
@@ -80,20 +108,21 @@ export async function bullmqQueue(options: BullmqQueueOptions): Promise<Queue> {
     producer.disconnect();
   }
 
-  return { publish, wait, close };
+  return { publish, wait, getIncarnation, loadHints, removeHints, close };
 }
 
-/** Sends only over a connection that is ready: what waits in a client's memory could grow as long as Redis is away. */
-async function handOver(producer: RedisConnection, jobs: JobQueue, hints: Hint[]): Promise<void> {
+/** Asks only over a connection that is ready: what waits in a client's memory could grow as long as Redis is away. */
+async function ask<T>(producer: RedisConnection, failure: string, command: () => Promise<T>): Promise<T> {
   const bound = new AbortController();
-  const timer = setTimeout(() => bound.abort(), publishTimeoutMs);
+  const timer = setTimeout(() => bound.abort(), answerTimeoutMs);
   try {
     await producer.whenReady(bound.signal);
-    await Promise.race([jobs.addBulk(hints.map(toJob)), rejectOnAbort(bound.signal)]);
+    return await Promise.race([command(), rejectOnAbort(bound.signal)]);
   } catch (error) {
     // A connection that is up and silent is replaced; until the new one is up, nothing is sent.
     if (bound.signal.aborted) producer.reconnect();
-    const message = `Redis at ${producer.place} took no hints: ${messageOf(error)}; they can be published again`;
+    else producer.report(error);
+    const message = `Redis at ${producer.place} ${failure}: ${messageOf(error)}; it is tried again later`;
     throw new Error(message, { cause: error });
   } finally {
     clearTimeout(timer);
@@ -102,19 +131,24 @@ async function handOver(producer: RedisConnection, jobs: JobQueue, hints: Hint[]
 
 function rejectOnAbort(signal: AbortSignal): Promise<never> {
   return new Promise((_, reject) => {
-    signal.addEventListener("abort", () => reject(new Error(`no answer within ${publishTimeoutMs} ms`)));
+    signal.addEventListener("abort", () => reject(new Error(`no answer within ${answerTimeoutMs} ms`)));
   });
 }
 
 /** The id makes hints of one generation one job; nothing but the hint is in it, and nothing of it is kept. */
-function toJob({ runId, generation }: Hint) {
-  const opts = {
-    jobId: `r-${runId}-${generation}`,
-    attempts: 1,
-    removeOnComplete: true,
-    removeOnFail: true,
-  };
-  return { name: "hint", data: { runId }, opts };
+function toJob(hint: Hint) {
+  const opts = { jobId: toJobId(hint), attempts: 1, removeOnComplete: true, removeOnFail: true };
+  return { name: "hint", data: { runId: hint.runId }, opts };
+}
+
+function toJobId({ runId, generation }: Hint): string {
+  return `r-${runId}-${generation}`;
+}
+
+/** None for a job that is not ours. */
+function toHint(jobId: string): Hint[] {
+  const [, runId, generation] = /^r-(.+)-(\d+)$/.exec(jobId) ?? [];
+  return runId === undefined ? [] : [{ runId, generation: Number(generation) }];
 }
 
 interface Fetcher {

@@ -63,7 +63,15 @@ export function embeddedQueue({ dataVersion, pollMs = 20 }: EmbeddedQueueOptions
     waiters.wakeAll();
   }
 
-  return { publish, wait, close };
+  return {
+    publish,
+    wait,
+    // It holds nothing, so nothing of it is ever lost or left over.
+    getIncarnation: async () => "embedded",
+    loadHints: async () => [],
+    removeHints: async () => {},
+    close,
+  };
 }
 
 /** Undefined when the database cannot be read just now: a look that failed must not end somebody's wait. */

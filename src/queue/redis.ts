@@ -104,6 +104,8 @@ const settings: RedisOptions = {
   // A command that an outage interrupts is sent again after it, which BullMQ asks for.
   maxRetriesPerRequest: null,
   retryStrategy: (times) => Math.min(times * 100, longestRetryMs),
+  // A server that lost its rank keeps its connections; the address leads to the new one.
+  reconnectOnError: (error) => error.message.includes("READONLY"),
 };
 
 /** The text is not repeated where it is wrong: a password may stand anywhere in it. */

@@ -154,6 +154,10 @@ function describeUpkeep(event: string, facts: Facts, { palette, manyRuns }: Form
       return "this worker's lease has run out (the machine slept, or was too busy): beginning anew";
     case "disk.full":
       return `the disk is full (${flat(facts.database ?? facts.error)}): nothing is lost, work goes on once there is room`;
+    case "queue.unavailable":
+      return flat(facts.error);
+    case "queue.lost":
+      return "the queue was flushed, or is another one: it is told of every queued run again";
     case "model.retried":
       return `the model is asked again in ${duration(Number(facts.delayMs))} (retry ${facts.attempt} of ${Number(facts.attempts) - 1}): ${flat(facts.error)}`;
     case "window.compacted":

@@ -1,18 +1,75 @@
+import { type OnRowFailure, pageSize } from "../db/each-row.ts";
 import type { Store } from "../db/store.ts";
 import type { WorkerIdentity } from "../db/workers.ts";
 import { messageOf } from "../errors.ts";
 import { failpoint } from "../failpoint.ts";
 import type { Logger } from "../log.ts";
-import type { Queue } from "../queue/queue.ts";
+import type { Hint, Queue } from "../queue/queue.ts";
 import { isProvenDead } from "./identity.ts";
 
-/** Gives the runs of workers that are dead, or whose lease has run out, back to the queue; returns how many there were. */
-export async function removeDeadWorkers(options: {
+/** From the begin of one pass to the next, whichever workers do them; a pass stops at this age, so that two never overlap. */
+const reconcileMs = 30_000;
+/** Hints that one pass looks at for some that nobody needs. */
+const maxHintsRead = 50_000;
+/** Pages of hints that may fail in one pass: one bad row holds up no other, an outage is not tried for ever. */
+const maxFailedPages = 3;
+
+export interface ReconcileOptions {
   store: Store;
+  queue: Queue;
   logger: Logger;
   self: WorkerIdentity;
   ownId: string;
-}): Promise<number> {
+  /** Ends a pass early. */
+  signal: AbortSignal;
+}
+
+/**
+ * The net under everything that could have been missed: whatever state the rows and the queue are in, this takes each run
+ * that can go on to where a worker finds it. One worker at a time does it; one row, or one part, that fails stops no other.
+ * Resolves at once unless a pass is due; never rejects.
+ */
+export async function reconcile(options: ReconcileOptions): Promise<void> {
+  const { store, logger, ownId } = options;
+  const parts: [string, (onFailure: OnRowFailure) => Promise<unknown>][] = [
+    ["owners", (onFailure) => takeOverDead(options, onFailure)],
+    ["timers", store.wakeDue],
+    ["cancels", store.endCancelled],
+    ["queue", () => reconcileQueue(options)],
+  ];
+  try {
+    if (!(await store.claimReconcile(ownId, reconcileMs))) return;
+    for (const [part, work] of parts) await reconcilePart({ part, work, logger });
+  } catch (error) {
+    logger.info("reconcile.failed", { error: messageOf(error) });
+  }
+}
+
+async function reconcilePart(options: {
+  part: string;
+  work: (onFailure: OnRowFailure) => Promise<unknown>;
+  logger: Logger;
+}): Promise<void> {
+  const { part, work, logger } = options;
+  let failed = 0;
+  const onFailure = (row: string | undefined, error: unknown) => {
+    failed += 1;
+    // One line a part: what fails for each row would say the same of each.
+    if (failed === 1) logger.info("reconcile.failed", { part, row, error: messageOf(error) });
+  };
+  await work(onFailure).catch((error: unknown) => onFailure(undefined, error));
+}
+
+/** What every worker does once a second: passes on the runs of dead owners and wakes what is due. Gives how many there were. */
+export async function sweep(options: Omit<ReconcileOptions, "queue" | "signal">): Promise<number> {
+  return (await takeOverDead(options)) + (await options.store.wakeDue());
+}
+
+/** Gives the runs of workers that are dead, or whose lease has run out, back to the queue; returns how many there were. */
+async function takeOverDead(
+  options: Omit<ReconcileOptions, "queue" | "signal">,
+  onFailure?: OnRowFailure,
+): Promise<number> {
   const { store, logger, self, ownId } = options;
   let taken = 0;
   for (const worker of await store.loadWorkers()) {
@@ -20,24 +77,77 @@ export async function removeDeadWorkers(options: {
     const isExpired = worker.leaseUntil <= store.now();
     const isDead = isProvenDead(worker, self);
     if (!isDead && !isExpired) continue;
-    const runs = await store.removeWorker(worker.id, isDead ? "dead" : "lease_expired");
-    failpoint("takeover.committed");
-    logger.info("worker.removed", { worker: worker.id, why: isDead ? "dead" : "lease_expired", runs });
-    taken += runs;
+    const why = isDead ? "dead" : "lease_expired";
+    try {
+      const runs = await store.removeWorker(worker.id, why);
+      failpoint("takeover.committed");
+      logger.info("worker.removed", { worker: worker.id, why, runs });
+      taken += runs;
+    } catch (error) {
+      onFailure?.(worker.id, error);
+    }
   }
-  return taken;
+  // What was left over: whoever removed the worker was killed before it took the runs over.
+  return taken + (await store.takeOverLost(onFailure));
 }
 
-/** Tells the queue of every queued run it has not been told of. A failure is left for the next round. */
+/** Tells the queue of every queued run it has not been told of. A failure is left for the next pass. */
 export async function publishHints(options: { store: Store; queue: Queue; logger: Logger }): Promise<void> {
   const { store, queue, logger } = options;
   try {
-    // Each page is marked, so the next one is another; an empty one is the end.
-    for (let hints = await store.loadUnpublished(); hints.length > 0; hints = await store.loadUnpublished()) {
-      await queue.publish(hints);
-      await store.markPublished(hints);
-    }
+    await publishPages({ store, queue, load: store.loadUnpublished, maxFailures: 1 });
   } catch (error) {
     logger.info("queue.unavailable", { error: messageOf(error) });
+  }
+}
+
+/** A queue that lost what it held is told of everything again; then what it holds for nothing is taken out. */
+async function reconcileQueue({ store, queue, logger, signal }: ReconcileOptions): Promise<void> {
+  const over = AbortSignal.any([signal, AbortSignal.timeout(reconcileMs)]);
+  try {
+    const incarnation = await queue.getIncarnation();
+    const known = await store.getIncarnation();
+    const isLost = incarnation !== known;
+    if (isLost && known !== undefined) logger.info("queue.lost");
+    const load = isLost ? store.loadClaimable : store.loadUnpublished;
+    await publishPages({ store, queue, load, signal: over, maxFailures: maxFailedPages });
+    // Only now: what did not get through is done again.
+    if (isLost && !over.aborted) await store.setIncarnation(incarnation);
+    await removeStaleHints({ store, queue, signal: over });
+  } catch (error) {
+    // The queue itself has said what is wrong with it, once; this would say it twice a minute.
+    logger.debug("queue.unavailable", { error: messageOf(error) });
+  }
+}
+
+/** Rejects with the first failure, after the pages that could be published. */
+async function publishPages(options: {
+  store: Store;
+  queue: Queue;
+  load: (afterId: string) => Promise<Hint[]>;
+  maxFailures: number;
+  signal?: AbortSignal;
+}): Promise<void> {
+  const { store, queue, load, maxFailures, signal } = options;
+  const failures: unknown[] = [];
+  let hints = await load("");
+  while (hints.length > 0 && !signal?.aborted && failures.length < maxFailures) {
+    try {
+      await queue.publish(hints);
+      await store.markPublished(hints);
+    } catch (error) {
+      failures.push(error);
+    }
+    hints = await load(hints.at(-1)?.runId ?? "");
+  }
+  if (failures.length > 0) throw failures[0];
+}
+
+/** Hints are left over where workers were too busy to take them: they found the runs without. */
+async function removeStaleHints(options: { store: Store; queue: Queue; signal: AbortSignal }): Promise<void> {
+  const { store, queue, signal } = options;
+  const hints = await queue.loadHints(maxHintsRead);
+  for (let start = 0; start < hints.length && !signal.aborted; start += pageSize) {
+    await queue.removeHints(await store.loadStale(hints.slice(start, start + pageSize)));
   }
 }

@@ -7,13 +7,12 @@ import type { Queue } from "../queue/queue.ts";
 import { watchDiskRoom } from "./disk-room.ts";
 import { executeRun, type RunResources } from "./execute-run.ts";
 import { ownIdentity } from "./identity.ts";
-import { publishHints, removeDeadWorkers } from "./reconcile.ts";
+import { publishHints, reconcile, sweep } from "./reconcile.ts";
 
 /** How often a worker looks for cancel and pause requests of its runs. */
 const lookMs = 250;
 /** How often it looks for dead owners, due wake-ups, and runs that no hint came for. */
 const sweepMs = 1000;
-const reconcileMs = 30_000;
 /** After a stop is asked for, steps may go on this long; then they are left where they are. */
 const stopGraceMs = 8000;
 const lastGraceMs = 1000;
@@ -182,13 +181,10 @@ async function keepLease(input: {
 }): Promise<void> {
   const { context, workerId, lease } = input;
   const { store, leaseMs, logger, queue } = context.options;
-  const self = ownIdentity();
-  let publishing = Promise.resolve();
+  const parts = { store, queue, logger, self: ownIdentity(), ownId: workerId, signal: lease.signal };
   // Beside the upkeep: a silent Redis must not cost the lease.
-  const publish = () => {
-    publishing = publishing.then(() => publishHints({ store, queue, logger }));
-  };
-  const last = { renewed: store.now(), swept: 0, reconciled: 0 };
+  let beside = Promise.resolve();
+  const last = { renewed: store.now(), swept: 0 };
   while (!lease.signal.aborted) {
     try {
       const now = store.now();
@@ -200,13 +196,8 @@ async function keepLease(input: {
       await passStop(context, workerId);
       if (now - last.swept >= sweepMs) {
         last.swept = now;
-        const taken = await removeDeadWorkers({ store, logger, self, ownId: workerId });
-        const woken = await store.wakeDue();
-        if (taken + woken > 0) publish();
-      }
-      if (now - last.reconciled >= reconcileMs) {
-        last.reconciled = now;
-        publish();
+        if ((await sweep(parts)) > 0) beside = beside.then(() => publishHints(parts));
+        beside = beside.then(() => reconcile(parts));
       }
     } catch (error) {
       logger.info("worker.upkeep_failed", { error: String(error) });

@@ -1,6 +1,14 @@
 import { expect, onTestFinished, test } from "vitest";
 import { expectSoundLogs } from "../helpers/invariants.ts";
-import { describeWithRedis, type RedisServer, sparePort, startRedis } from "../helpers/redis.ts";
+import { runPawl } from "../helpers/pawl-process.ts";
+import { startProxy } from "../helpers/proxy.ts";
+import {
+  describeWithRedis,
+  type RedisServer,
+  sparePort,
+  startRedis,
+  startReplica,
+} from "../helpers/redis.ts";
 import { createScenario, markOf, type Scenario, type Story } from "../helpers/scenario.ts";
 import { waitUntil } from "../helpers/wait-until.ts";
 
@@ -25,7 +33,19 @@ function expectEachOnce(scenario: Scenario, keys: string[]): void {
   expectSoundLogs(database);
 }
 
+/** No healthy run was taken away from its worker. */
+function expectUndisturbed(scenario: Scenario): void {
+  const epochs = scenario.database().prepare("SELECT DISTINCT epoch FROM runs").all();
+  expect(epochs).toEqual([{ epoch: 1 }]);
+}
+
+function works(scenario: Scenario, effects: number): Promise<void> {
+  const isDone = () => scenario.effects().length >= effects;
+  return waitUntil(isDone, { timeoutMs: 30_000, what: `${effects} commands have run` });
+}
+
 const keys = ["a", "b", "c", "d", "e", "f", "g", "h"];
+const few = keys.slice(0, 4);
 
 describeWithRedis("delivery by Redis", () => {
   test("two workers share a batch, and a killed one's runs go on within seconds", async () => {
@@ -44,6 +64,8 @@ describeWithRedis("delivery by Redis", () => {
       .database()
       .prepare("SELECT min(at) AS at FROM events WHERE kind = 'claimed' AND epoch = 2");
     expect((claim.get() as { at: number }).at - killedAt).toBeLessThan(3000);
+    const meta = scenario.database().prepare("SELECT key FROM meta ORDER BY key").pluck();
+    expect(meta.all(), "a pass of the reconciler was done").toEqual(["queue_incarnation", "reconciled"]);
     expectEachOnce(scenario, keys);
   });
 
@@ -59,8 +81,63 @@ describeWithRedis("delivery by Redis", () => {
     await redis.start({ empty: true });
     expect((await worker.ended(60_000)).code).toBe(0);
     expectEachOnce(scenario, keys);
-    const epochs = scenario.database().prepare("SELECT DISTINCT epoch FROM runs").all();
-    expect(epochs, "no healthy run was taken away").toEqual([{ epoch: 1 }]);
+    expectUndisturbed(scenario);
+  });
+
+  test("connections that are killed again and again lose no run and abort none", async () => {
+    const redis = await startOwnRedis();
+    const scenario = await redisScenario(redis.url);
+    await scenario.enqueue(few);
+    const worker = scenario.worker({ args: ["--drain", "--concurrency", "2"] });
+    for (const effects of [1, 4, 7, 10]) {
+      await works(scenario, effects);
+      expect(Number(await redis.command("CLIENT", "KILL", "TYPE", "normal"))).toBeGreaterThan(0);
+    }
+    expect((await worker.ended(60_000)).code).toBe(0);
+    expectEachOnce(scenario, few);
+    expectUndisturbed(scenario);
+  });
+
+  test("a failover to a replica loses no run and aborts none, and tasks that come later are done", async () => {
+    const primary = await startOwnRedis();
+    const replica = await startReplica(primary);
+    onTestFinished(() => replica.stop());
+    const proxy = await startProxy(primary.port);
+    const scenario = await redisScenario(proxy.url);
+    await scenario.enqueue(few);
+    const worker = scenario.worker({ args: ["--drain", "--concurrency", "2"] });
+    await works(scenario, 4);
+    await primary.kill();
+    await replica.command("REPLICAOF", "NO", "ONE");
+    proxy.lead(replica.port);
+    await scenario.enqueue(["late"]);
+    expect((await worker.ended(60_000)).code).toBe(0);
+    expectEachOnce(scenario, [...few, "late"]);
+    expectUndisturbed(scenario);
+  });
+
+  test("a Redis that evicts keys is named by the worker and by doctor, and costs no run", async () => {
+    const redis = await startOwnRedis();
+    await redis.command("CONFIG", "SET", "maxmemory-policy", "allkeys-random");
+    const scenario = await redisScenario(redis.url);
+    await scenario.enqueue(few);
+    const doctor = await runPawl(["doctor"], { cwd: scenario.folder, env: scenario.env });
+    expect(doctor.stdout).toMatch(
+      /^MISSING +queue +Redis at .* maxmemory-policy allkeys-random.*noeviction$/m,
+    );
+    expect(doctor.code).toBe(1);
+    const worker = scenario.worker({ args: ["--drain", "--concurrency", "2"] });
+    await works(scenario, 2);
+    expect(worker.stderr()).toContain("maxmemory-policy allkeys-random and may drop hints");
+    // Less than the empty server needs: every key goes.
+    await redis.command("CONFIG", "SET", "maxmemory", 1);
+    expect((await worker.ended(60_000)).code).toBe(0);
+    expectEachOnce(scenario, few);
+    expectUndisturbed(scenario);
+    await redis.command("CONFIG", "SET", "maxmemory", 0);
+    await redis.command("CONFIG", "SET", "maxmemory-policy", "noeviction");
+    const healthy = await runPawl(["doctor"], { cwd: scenario.folder, env: scenario.env });
+    expect(healthy.stdout).toMatch(/^ok +queue +Redis at .* answers$/m);
   });
 
   test("without Redis at the start tasks are enqueued and done all the same, and it is said", async () => {

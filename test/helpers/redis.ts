@@ -97,6 +97,17 @@ export async function startRedis(options: { args?: string[] } = {}): Promise<Red
   };
 }
 
+/** A replica of another server of the test, which has all that it has. */
+export async function startReplica(primary: RedisServer): Promise<RedisServer> {
+  // Else the first copy is put off for five seconds.
+  await primary.command("CONFIG", "SET", "repl-diskless-sync-delay", 0);
+  const replica = await startRedis({ args: ["--replicaof", "127.0.0.1", String(primary.port)] });
+  const isInStep = async () =>
+    String(await replica.command("INFO", "replication")).includes("master_link_status:up");
+  await waitUntil(isInStep, { timeoutMs: startTimeoutMs, what: "the replica follows" });
+  return replica;
+}
+
 /** A port of 127.0.0.1 where nothing listens. */
 export async function sparePort(): Promise<number> {
   const server = createServer().listen(0, "127.0.0.1");

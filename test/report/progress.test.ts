@@ -97,6 +97,6 @@ test("thought, action and observation are shown whole at debug alone", () => {
 
 test("events without words of their own are shown as facts", () => {
   const { logger, lines } = recorded(true);
-  logger.info("queue.unavailable", { error: "ECONNREFUSED" });
-  expect(lines).toEqual(["queue.unavailable error=ECONNREFUSED"]);
+  logger.info("reconcile.failed", { part: "queue", error: "ECONNREFUSED" });
+  expect(lines).toEqual(["reconcile.failed part=queue error=ECONNREFUSED"]);
 });

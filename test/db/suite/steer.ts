@@ -96,6 +96,19 @@ export function describeSteer(open: StoreFactory): void {
       });
     });
 
+    it("by pause does not hold a run that was cancelled and is queued only to be ended", async () => {
+      const scene = await setScene(open);
+      const { store } = scene;
+      const { id, claim } = await bring(scene, "running");
+      if (!claim) throw new Error("expected a claim");
+      const facts = { prompt: "p", spec: "{}", model: "m", baseCommit: null, baseTree: null };
+      await store.begin(claim, facts);
+      await store.cancel(id);
+      await store.release(claim, 0);
+      expect(await store.pause(id)).toEqual({ id, status: "queued", changed: false });
+      expect((await store.getRun(id))?.status).toBe("queued");
+    });
+
     it("wakes what is due and nothing else", async () => {
       const scene = await setScene(open);
       const { store, clock, add, addWorker, take } = scene;
