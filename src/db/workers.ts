@@ -4,6 +4,7 @@ import { cancelRun } from "./cancel.ts";
 import { type RunRow, strikesUntilEnd } from "./claim.ts";
 import { recordEvent } from "./events.ts";
 import { laneVerbs } from "./lanes.ts";
+import { keepLease, type Lease } from "./lease.ts";
 import { messages, runs, workers } from "./schema.ts";
 import type { StoreContext } from "./store.ts";
 
@@ -101,18 +102,9 @@ export function workerVerbs(context: StoreContext) {
       });
     },
 
-    /** Extends a lease that still holds. False: it ran out (or was taken away), everything it owned is lost. */
-    renewLease(workerId: string, leaseMs: number): Promise<boolean> {
-      return write(() => {
-        const holds = and(eq(workers.id, workerId), isNull(workers.stoppedAt), gt(workers.leaseUntil, now()));
-        return (
-          db
-            .update(workers)
-            .set({ leaseUntil: now() + leaseMs })
-            .where(holds)
-            .run().changes === 1
-        );
-      });
+    /** Renews a worker's lease from now on, whatever this thread is busy with. */
+    keepLease(workerId: string, leaseMs: number): Lease {
+      return keepLease({ file: context.sqlite.name, workerId, leaseMs });
     },
 
     /** Workers that have not stopped. */

@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { type AbortKind, RunAborted } from "../abort.ts";
 import { strikesUntilSuspect } from "../db/claim.ts";
+import { LeaseLostError } from "../errors.ts";
 import { failpoint } from "../failpoint.ts";
 import { isTerminal } from "../outcome.ts";
 import type { Queue } from "../queue/queue.ts";
@@ -64,6 +65,12 @@ interface Context {
   failure: unknown;
 }
 
+/** What the database, or the thread of the lease, cannot do ends the worker. */
+function fail(context: Context, error: unknown): void {
+  context.failure ??= error;
+  context.stop.abort();
+}
+
 function abortAll({ running }: Context, kind: AbortKind): void {
   for (const run of running.values()) run.controller.abort(new RunAborted(kind));
 }
@@ -82,19 +89,18 @@ async function workForOneLease(context: Context): Promise<void> {
   const workerId = await store.registerWorker(ownIdentity(), { version, leaseMs });
   failpoint("worker.registered");
   logger.info("worker.started", { worker: workerId, concurrency: options.concurrency });
-  const lease = new AbortController();
-  const signal = AbortSignal.any([stop.signal, lease.signal]);
-  const upkeep = keepLease({ context, workerId, lease });
-  await claimLoop({ context, workerId, signal }).catch((error: unknown) => {
-    context.failure ??= error;
-    stop.abort();
-  });
-  if (lease.signal.aborted) {
-    logger.info("worker.lease_lost", { worker: workerId });
-    abortAll(context, "lease_lost");
-  } else {
-    stop.abort();
-  }
+  const lease = store.keepLease(workerId, leaseMs);
+  // At once, whatever the claim loop waits for: nothing of these runs may be touched any more.
+  lease.lost.addEventListener("abort", () => abortAll(context, "lease_lost"));
+  const over = new AbortController();
+  const upkeep = lookAfter({ context, workerId, signal: AbortSignal.any([over.signal, lease.lost]) });
+  const signal = AbortSignal.any([stop.signal, lease.lost]);
+  await claimLoop({ context, workerId, signal }).catch((error: unknown) => fail(context, error));
+  if (!lease.lost.aborted) stop.abort();
+  else if (!(lease.lost.reason instanceof LeaseLostError)) fail(context, lease.lost.reason);
+  else logger.info("worker.lease_lost", { worker: workerId });
+  // Also what was claimed at the last moment.
+  if (lease.lost.aborted) abortAll(context, "lease_lost");
   const grace = setTimeout(() => abortAll(context, "shutdown"), stopGraceMs);
   const settled = Promise.allSettled([...running.values()].map((run) => run.done));
   // What has not let go by then is left behind: its runs are given back below, and it cannot write for them any more.
@@ -103,8 +109,9 @@ async function workForOneLease(context: Context): Promise<void> {
   // A timer that is left would keep the process for its time.
   enough.abort();
   clearTimeout(grace);
-  lease.abort(new RunAborted("shutdown"));
+  over.abort();
   await upkeep;
+  await lease.stop();
   await store.removeWorker(workerId, "stopped");
 }
 
@@ -128,10 +135,7 @@ async function claimLoop({ context, workerId, signal }: Loop): Promise<void> {
       const controller = new AbortController();
       const resources = { ...options, isStopping: () => context.stop.signal.aborted };
       const done = executeRun(resources, row, controller)
-        .catch((error) => {
-          context.failure ??= error;
-          context.stop.abort();
-        })
+        .catch((error: unknown) => fail(context, error))
         .finally(() => {
           // A released run may already be here again, under a newer epoch.
           if (running.get(row.id)?.controller === controller) running.delete(row.id);
@@ -161,28 +165,19 @@ async function isDone(options: WorkerOptions): Promise<boolean> {
   return options.drain === true && !(await store.hasWork(store.now() + drainHorizonMs));
 }
 
-/** The upkeep beside the claim loop: renews the lease, passes on requests, and finds what others left behind. */
-async function keepLease(input: {
-  context: Context;
-  workerId: string;
-  lease: AbortController;
-}): Promise<void> {
-  const { context, workerId, lease } = input;
-  const { store, leaseMs, logger, queue } = context.options;
+/** The upkeep beside the claim loop: passes on requests, and finds what others left behind. */
+async function lookAfter({ context, workerId, signal }: Loop): Promise<void> {
+  const { store, logger, queue } = context.options;
   const self = ownIdentity();
   let publishing = Promise.resolve();
-  // Beside the upkeep: a silent Redis must not cost the lease.
+  // Beside the upkeep: a silent Redis must not hold it up.
   const publish = () => {
     publishing = publishing.then(() => publishHints({ store, queue, logger }));
   };
-  const last = { renewed: store.now(), swept: 0, reconciled: 0 };
-  while (!lease.signal.aborted) {
+  const last = { swept: 0, reconciled: 0 };
+  while (!signal.aborted) {
     try {
       const now = store.now();
-      if (now - last.renewed >= leaseMs / 4) {
-        if (!(await store.renewLease(workerId, leaseMs))) return lease.abort(new RunAborted("lease_lost"));
-        last.renewed = now;
-      }
       await passRequests(context, workerId);
       if (now - last.swept >= sweepMs) {
         last.swept = now;
@@ -197,7 +192,7 @@ async function keepLease(input: {
     } catch (error) {
       logger.info("worker.upkeep_failed", { error: String(error) });
     }
-    await waitFor(Math.min(lookMs, leaseMs / 4), lease.signal);
+    await waitFor(lookMs, signal);
   }
 }
 

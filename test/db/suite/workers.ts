@@ -3,26 +3,6 @@ import { firstStep, leaseMs, type StoreFactory, setScene } from "./scene.ts";
 
 export function describeWorkers(open: StoreFactory): void {
   describe("workers", () => {
-    it("hold a lease for as long as they renew it", async () => {
-      const { store, clock, addWorker } = await setScene(open);
-      const worker = await addWorker();
-      clock.at += leaseMs - 1;
-      expect(await store.renewLease(worker, leaseMs)).toBe(true);
-      clock.at += leaseMs - 1;
-      expect(await store.renewLease(worker, leaseMs)).toBe(true);
-      clock.at += leaseMs;
-      expect(await store.renewLease(worker, leaseMs)).toBe(false);
-    });
-
-    it("cannot renew once they were removed", async () => {
-      const { store, addWorker } = await setScene(open);
-      const worker = await addWorker();
-      await store.removeWorker(worker, "dead");
-      expect(await store.renewLease(worker, leaseMs)).toBe(false);
-      expect(await store.loadWorkers()).toEqual([]);
-      expect(await store.removeWorker(worker, "dead")).toBe(0);
-    });
-
     it("are not removed as expired while their lease holds", async () => {
       const { store, clock, add, addWorker, take } = await setScene(open);
       const worker = await addWorker();
