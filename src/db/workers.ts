@@ -1,11 +1,12 @@
-import { and, eq, gt, isNull, sql } from "drizzle-orm";
+import { and, eq, isNull, sql } from "drizzle-orm";
 import { crashLoopError } from "../outcome.ts";
 import { cancelRun } from "./cancel.ts";
 import { type RunRow, strikesUntilEnd } from "./claim.ts";
 import { recordEvent } from "./events.ts";
 import { laneVerbs } from "./lanes.ts";
 import { keepLease, type Lease } from "./lease.ts";
-import { messages, runs, workers } from "./schema.ts";
+import { progressCheck } from "./progress.ts";
+import { runs, workers } from "./schema.ts";
 import type { StoreContext } from "./store.ts";
 
 /** Who a worker is, precisely enough to prove on its host that it is dead. */
@@ -19,8 +20,21 @@ export interface WorkerIdentity {
 
 export type WorkerRow = typeof workers.$inferSelect;
 
-/** Why a worker is removed. Only a graceful stop is no strike for runs that it still owned. */
-export type RemovalReason = "stopped" | "dead" | "lease_expired";
+/** Whether the removal of their worker is held against the runs that it still owned, by its reason. */
+const isStrike = {
+  /** In order. */
+  stopped: false,
+  dead: true,
+  /** With the whole machine. */
+  rebooted: false,
+  /** Its lease ran out while the process was there: it was stopped, or the machine slept. */
+  paused: false,
+  /** Its lease ran out, and nobody can see whether it lives. */
+  lease_expired: true,
+  /** It gave its lease up because its main thread did not go on. */
+  stuck: true,
+};
+export type RemovalReason = keyof typeof isStrike;
 
 export function workerVerbs(context: StoreContext) {
   const { db, read, write, now, newId } = context;
@@ -28,22 +42,13 @@ export function workerVerbs(context: StoreContext) {
   const cancel = cancelRun(context);
 
   const lanes = laneVerbs(context);
+  const hasProgress = progressCheck(context);
+  const owned = (workerId: string) => and(eq(runs.ownerId, workerId), sql`status = 'running'`);
 
-  /** A step is progress; answers that recovery itself wrote are none. */
-  function hasProgress(run: RunRow): boolean {
-    const replies = and(
-      eq(messages.runId, run.id),
-      gt(messages.seq, run.claimSeq),
-      eq(messages.epoch, run.epoch),
-      eq(messages.kind, "reply"),
-    );
-    return db.select({ seq: messages.seq }).from(messages).where(replies).limit(1).get() !== undefined;
-  }
-
-  function takeOver(run: RunRow, options: { workerId: string; why: RemovalReason }) {
-    const { workerId, why } = options;
+  function takeOver(run: RunRow, options: { workerId: string; why: RemovalReason; isBusy: boolean }) {
+    const { workerId, why, isBusy } = options;
     const progress = hasProgress(run);
-    const strikes = progress ? 0 : why === "stopped" ? run.strikes : run.strikes + 1;
+    const strikes = progress ? 0 : run.strikes + (isStrike[why] && !isBusy ? 1 : 0);
     record({
       kind: "owner_lost",
       runId: run.id,
@@ -112,27 +117,30 @@ export function workerVerbs(context: StoreContext) {
       return read(() => db.select().from(workers).where(isNull(workers.stoppedAt)).all());
     },
 
+    /** Ids of the runs that a worker owns. */
+    async loadOwned(workerId: string): Promise<string[]> {
+      const rows = await read(() => db.select({ id: runs.id }).from(runs).where(owned(workerId)).all());
+      return rows.map(({ id }) => id);
+    },
+
     /**
      * Ends a worker: because it stops, because it is proven dead, or because its lease ran out (checked here again).
-     * Runs it still owned are queued for others; those that were asked to pause wait, those asked to cancel end.
-     * Returns how many there were.
+     * Runs it still owned are queued for others; those that were asked to pause wait, those asked to cancel end. The loss is
+     * not held against `busyRuns`, whose commands live on without the worker. Returns how many runs there were.
      */
-    removeWorker(workerId: string, why: RemovalReason): Promise<number> {
+    removeWorker(workerId: string, reason: RemovalReason, busyRuns: string[] = []): Promise<number> {
       return write(() => {
-        const expired = why === "lease_expired" ? sql`lease_until <= ${now()}` : undefined;
-        const removed = db
-          .update(workers)
-          .set({ stoppedAt: now(), leaseUntil: 0, detail: why })
-          .where(and(eq(workers.id, workerId), isNull(workers.stoppedAt), expired))
-          .run();
-        if (removed.changes === 0) return 0;
-        const owned = db
-          .select()
-          .from(runs)
-          .where(and(eq(runs.ownerId, workerId), sql`status = 'running'`))
-          .all();
-        for (const run of owned) takeOver(run, { workerId, why });
-        return owned.length;
+        const mustExpire = reason === "lease_expired" || reason === "paused";
+        const expired = mustExpire ? sql`lease_until <= ${now()}` : undefined;
+        const here = and(eq(workers.id, workerId), isNull(workers.stoppedAt), expired);
+        const worker = db.select().from(workers).where(here).get();
+        if (!worker) return 0;
+        // Whoever finds it, and also when it comes to itself.
+        const why = worker.detail === "stuck" && reason !== "dead" ? "stuck" : reason;
+        db.update(workers).set({ stoppedAt: now(), leaseUntil: 0, detail: why }).where(here).run();
+        const lost = db.select().from(runs).where(owned(workerId)).all();
+        for (const run of lost) takeOver(run, { workerId, why, isBusy: busyRuns.includes(run.id) });
+        return lost.length;
       });
     },
   };

@@ -134,11 +134,10 @@ function describeUpkeep(event: string, facts: Facts, { palette, manyRuns }: Form
     case "worker.stopped":
       return manyRuns ? palette.strong("worker stopped") : undefined;
     case "worker.removed": {
-      const why = facts.why === "dead" ? "is dead" : "let its lease run out";
-      return `worker ${facts.worker} ${why}: ${counted(Number(facts.runs), "run")} of it can go on`;
+      return `worker ${facts.worker} ${describeLoss(facts.why)}: ${counted(Number(facts.runs), "run")} of it can go on`;
     }
     case "worker.lease_lost":
-      return "this worker's lease has run out (the machine slept, or was too busy): beginning anew";
+      return "this worker's lease has run out (the machine slept, or this process was stopped or stuck): beginning anew";
     case "model.retried":
       return `the model is asked again in ${duration(Number(facts.delayMs))} (retry ${facts.attempt}): ${flat(facts.error)}`;
     case "window.compacted":
@@ -151,6 +150,11 @@ function describeUpkeep(event: string, facts: Facts, { palette, manyRuns }: Form
       return `${event} ${palette.dim(pairs.join(" "))}`.trimEnd();
     }
   }
+}
+
+function describeLoss(why: unknown): string {
+  if (why === "dead") return "is dead";
+  return why === "rebooted" ? "ended with its machine" : "let its lease run out";
 }
 
 function indent(text: unknown): string {

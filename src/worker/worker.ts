@@ -7,7 +7,7 @@ import { isTerminal } from "../outcome.ts";
 import type { Queue } from "../queue/queue.ts";
 import { executeRun, type RunResources } from "./execute-run.ts";
 import { ownIdentity } from "./identity.ts";
-import { publishHints, removeDeadWorkers } from "./reconcile.ts";
+import { publishHints, removeDeadWorkers, removeWorker } from "./reconcile.ts";
 
 /** How often a worker looks for cancel and pause requests of its runs. */
 const lookMs = 250;
@@ -112,7 +112,7 @@ async function workForOneLease(context: Context): Promise<void> {
   over.abort();
   await upkeep;
   await lease.stop();
-  await store.removeWorker(workerId, "stopped");
+  await removeWorker(options, workerId, "stopped");
 }
 
 interface Loop {
@@ -181,7 +181,7 @@ async function lookAfter({ context, workerId, signal }: Loop): Promise<void> {
       await passRequests(context, workerId);
       if (now - last.swept >= sweepMs) {
         last.swept = now;
-        const taken = await removeDeadWorkers({ store, logger, self, ownId: workerId });
+        const taken = await removeDeadWorkers({ ...context.options, self, ownId: workerId });
         const woken = await store.wakeDue();
         if (taken + woken > 0) publish();
       }

@@ -5,9 +5,9 @@ import { expectSoundLogs } from "../helpers/invariants.ts";
 import { createScenario, markOf, type Scenario, type Story } from "../helpers/scenario.ts";
 import { waitUntil } from "../helpers/wait-until.ts";
 
-const leaseMs = 1000;
+/** Long enough that a slow machine does not lose it by itself. */
+const leaseMs = 3000;
 const config = { tools: ["./block.mjs"] };
-const env = { PAWL_LEASE_MS: String(leaseMs) };
 
 /** A tool of a user's that keeps the main thread: for a time, or until a file is gone. */
 const blockTool = (folder: string, kind: string) => `
@@ -25,7 +25,11 @@ export const block = defineTool({
   },
 });`;
 
-async function blockScenario(ms: number, kind: "unsafe" | "pure"): Promise<Scenario> {
+async function blockScenario(
+  ms: number,
+  kind: "unsafe" | "pure",
+  env = { PAWL_LEASE_MS: String(leaseMs) },
+): Promise<Scenario> {
   const story: Story = (_key, done, run) => {
     if (done === 0) return { toolCalls: [{ name: "block", arguments: { ms, mark: markOf("k", 1) } }] };
     return done === 1 ? { toolCalls: [run(2)] } : { content: "all done" };
@@ -41,7 +45,7 @@ const isBlocked = (scenario: Scenario) =>
   waitUntil(() => scenario.effects().length > 0, { timeoutMs: 20_000, what: "the tool blocks" });
 
 test("a worker whose main thread is busy for longer than its lease keeps its runs", async () => {
-  const scenario = await blockScenario(2.5 * leaseMs, "unsafe");
+  const scenario = await blockScenario(2.2 * leaseMs, "unsafe");
   const busy = scenario.worker();
   await isBlocked(scenario);
   const other = scenario.worker();
@@ -67,4 +71,12 @@ test("a worker whose main thread is stuck loses its runs to another, and writes 
   expect((await stuck.ended()).code).toBe(0);
   expect(rows()).toEqual(before);
   expectSoundLogs(database);
+});
+
+test("a run that makes every worker stuck ends as crash_loop", { timeout: 120_000 }, async () => {
+  const scenario = await blockScenario(4000, "pure", { PAWL_LEASE_MS: "500" });
+  expect((await scenario.worker().ended(90_000)).code).toBe(0);
+  expect((await scenario.json("show", "k"))[0]).toMatchObject({ status: "failed", reason: "crash_loop" });
+  expect(scenario.effects().length, "the first try made a step").toBeGreaterThanOrEqual(4);
+  expectSoundLogs(scenario.database());
 });
