@@ -23,6 +23,8 @@ export const failpoints = [
   "summary.answered",
   "compaction.committed",
   "finish.started",
+  "finish.gathered",
+  "finish.patched",
   "finish.prepared",
   "finish.committed",
   "release.committed",

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { type AbortKind, RunAborted } from "../abort.ts";
+import { RunAborted } from "../abort.ts";
 import { strikesUntilSuspect } from "../db/claim.ts";
 import { LeaseLostError } from "../errors.ts";
 import { failpoint } from "../failpoint.ts";
@@ -42,6 +42,7 @@ export interface Worker {
 interface Running {
   wantsAlone: boolean;
   controller: AbortController;
+  leaving: AbortController;
   done: Promise<void>;
 }
 
@@ -51,7 +52,7 @@ export function startWorker(options: WorkerOptions): Worker {
   return {
     done: workUntilStopped(context),
     stop() {
-      if (context.stop.signal.aborted) abortAll(context, "shutdown");
+      if (context.stop.signal.aborted) leaveAll(context, "shutdown");
       context.stop.abort();
     },
   };
@@ -71,8 +72,10 @@ function fail(context: Context, error: unknown): void {
   context.stop.abort();
 }
 
-function abortAll({ running }: Context, kind: AbortKind): void {
-  for (const run of running.values()) run.controller.abort(new RunAborted(kind));
+function leaveAll({ running }: Context, kind: "shutdown" | "lease_lost"): void {
+  for (const { controller, leaving } of running.values()) {
+    for (const each of [controller, leaving]) each.abort(new RunAborted(kind));
+  }
 }
 
 async function workUntilStopped(context: Context): Promise<void> {
@@ -91,7 +94,7 @@ async function workForOneLease(context: Context): Promise<void> {
   logger.info("worker.started", { worker: workerId, concurrency: options.concurrency });
   const lease = store.keepLease(workerId, leaseMs);
   // At once, whatever the claim loop waits for: nothing of these runs may be touched any more.
-  lease.lost.addEventListener("abort", () => abortAll(context, "lease_lost"));
+  lease.lost.addEventListener("abort", () => leaveAll(context, "lease_lost"));
   const over = new AbortController();
   const upkeep = lookAfter({ context, workerId, signal: AbortSignal.any([over.signal, lease.lost]) });
   const signal = AbortSignal.any([stop.signal, lease.lost]);
@@ -100,8 +103,8 @@ async function workForOneLease(context: Context): Promise<void> {
   else if (!(lease.lost.reason instanceof LeaseLostError)) fail(context, lease.lost.reason);
   else logger.info("worker.lease_lost", { worker: workerId });
   // Also what was claimed at the last moment.
-  if (lease.lost.aborted) abortAll(context, "lease_lost");
-  const grace = setTimeout(() => abortAll(context, "shutdown"), stopGraceMs);
+  if (lease.lost.aborted) leaveAll(context, "lease_lost");
+  const grace = setTimeout(() => leaveAll(context, "shutdown"), stopGraceMs);
   const settled = Promise.allSettled([...running.values()].map((run) => run.done));
   // What has not let go by then is left behind: its runs are given back below, and it cannot write for them any more.
   const enough = new AbortController();
@@ -132,16 +135,16 @@ async function claimLoop({ context, workerId, signal }: Loop): Promise<void> {
       if (!row) break;
       failpoint("claim.committed");
       options.logger.info("run.claimed", { run: row.id, epoch: row.epoch, step: row.steps });
-      const controller = new AbortController();
+      const [controller, leaving] = [new AbortController(), new AbortController()];
       const resources = { ...options, isStopping: () => context.stop.signal.aborted };
-      const done = executeRun(resources, row, controller)
+      const done = executeRun(resources, row, { controller, leaving: leaving.signal })
         .catch((error: unknown) => fail(context, error))
         .finally(() => {
           // A released run may already be here again, under a newer epoch.
           if (running.get(row.id)?.controller === controller) running.delete(row.id);
           freed.abort();
         });
-      running.set(row.id, { controller, done, wantsAlone: row.strikes >= strikesUntilSuspect });
+      running.set(row.id, { controller, leaving, done, wantsAlone: row.strikes >= strikesUntilSuspect });
     }
     if (running.size === 0 && (await isDone(options))) return;
     const wake = AbortSignal.any([signal, freed.signal]);

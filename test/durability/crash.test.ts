@@ -52,7 +52,7 @@ const sweep: string[][] = [
   ["call.finished:6"],
   ["summary.planned", "summary.answered", "compaction.committed"],
   ["compaction.committed:2", "finish.started"],
-  ["finish.prepared"],
+  ["finish.gathered", "finish.patched", "finish.prepared"],
   ["finish.committed"],
   ["model.answered:2", "command.started:2", "call.finished", "summary.answered", "plan.committed:2"],
   ["command.started:2", "takeover.committed"],

@@ -40,6 +40,8 @@ const sweep = [
   "call.finished:2",
   "summary.planned",
   "finish.started",
+  "finish.gathered",
+  "finish.patched",
   "finish.prepared",
 ];
 
@@ -74,6 +76,7 @@ async function everythingOf(scenario: Scenario) {
   const { path: workspace } = (run?.workspace ?? { path: "" }) as { path: string };
   const shell = (script: string) =>
     execFileSync("sh", ["-c", script], { cwd: path.resolve(workspace), encoding: "utf8" });
+  const runFolder = path.join(scenario.folder, "data", "runs", String(run?.id));
   const database = scenario.database();
   const rowsOf = (table: string) => database.prepare(`SELECT * FROM ${table} WHERE run_id IS NOT NULL`).all();
   return {
@@ -81,6 +84,8 @@ async function everythingOf(scenario: Scenario) {
     effects: scenario.effects(),
     requests: scenario.server.requests.length,
     files: shell("cat a.txt b.txt; git status --porcelain; git for-each-ref"),
+    // The same patch written again is another file.
+    patch: shell(`stat -c '%i %Y' '${runFolder}'/final.patch; git --git-dir '${runFolder}'/git for-each-ref`),
     rows: ["messages", "calls", "model_calls", "compactions", "snapshots", "events"].map(rowsOf),
   };
 }
