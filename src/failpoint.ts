@@ -7,6 +7,7 @@ export const failpoints = [
   "worker.registered",
   "takeover.committed",
   "claim.committed",
+  "mirror.updated",
   "workspace.made",
   "workspace.prepared",
   "begin.committed",

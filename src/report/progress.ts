@@ -138,6 +138,10 @@ function describeUpkeep(event: string, facts: Facts, { palette, manyRuns }: Form
     }
     case "worker.lease_lost":
       return "this worker's lease has run out (the machine slept, or this process was stopped or stuck): beginning anew";
+    case "lock.waiting":
+      return `waits for ${facts.file}, which another run holds (a first clone may take minutes)`;
+    case "lock.silent":
+      return `goes on without ${facts.file}: the process that holds it is stopped or stuck`;
     case "model.retried":
       return `the model is asked again in ${duration(Number(facts.delayMs))} (retry ${facts.attempt}): ${flat(facts.error)}`;
     case "window.compacted":

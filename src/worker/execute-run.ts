@@ -20,6 +20,7 @@ import type { Products, Workspace, WorkspaceOrigin } from "../workspace/workspac
 import { prepareAgent } from "./prepare-agent.ts";
 import { startClock } from "./run-clock.ts";
 import { skippedNotes } from "./skipped-snapshots.ts";
+import { workspaceRequest } from "./workspace-request.ts";
 
 /** The model a run is bound to, and what is known of it. */
 export interface ModelBinding {
@@ -115,9 +116,8 @@ async function workOn(work: Work): Promise<Ended> {
   const run = runPaths(resources.paths, row.id);
   await mkdir(run.outputs, { recursive: true });
   await mkdir(run.calls, { recursive: true });
-  const { repo, ref, dir } = spec;
   const origin = await copyOrigin(work);
-  const request = { paths: resources.paths, run, repo, ref, dir, lastTree: row.tree, origin };
+  const request = { ...workspaceRequest(work, spec), lastTree: row.tree, origin };
   const workspace = await prepareWorkspace(request, controller.signal);
   work.workspace = workspace;
   failpoint("workspace.prepared");

@@ -12,6 +12,7 @@ import type { Workspace } from "../workspace/workspace.ts";
 import { describeChanges, namedPaths } from "./change-list.ts";
 import type { Work } from "./execute-run.ts";
 import { hasSkipped, recordSkipped } from "./skipped-snapshots.ts";
+import { workspaceRequest } from "./workspace-request.ts";
 
 /** Keeps a run's log and its workspace in agreement. */
 export interface WorkspaceWatch {
@@ -78,8 +79,7 @@ export function watchWorkspace(options: {
 
     async ensure() {
       if (existsSync(workspace.path)) return;
-      const { repo, ref, dir } = spec;
-      const request = { paths: resources.paths, run, repo, ref, dir, lastTree: log.tree() };
+      const request = { ...workspaceRequest(work, spec), lastTree: log.tree() };
       const { rebuilt } = await prepareWorkspace(request, controller.signal);
       await store.addEvent(claim, { kind: "workspace_rebuilt", data: { path: workspace.path } });
       if (rebuilt !== undefined) tell(rebuilt, null);

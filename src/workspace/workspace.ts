@@ -1,4 +1,5 @@
 import type { DataPaths, RunPaths } from "../paths.ts";
+import type { LockNotice } from "./lock.ts";
 
 /** Where a run works, as prepared by its first owner. */
 export interface Workspace {
@@ -27,6 +28,9 @@ export interface WorkspaceRequest {
   lastTree?: string | null;
   /** The run whose workspace this one begins with, for a fork. */
   origin?: WorkspaceOrigin | null;
+  /** Throws LeaseLostError if the run belongs to another owner by now, who must find nothing changed. */
+  confirmOwned?: (() => Promise<void>) | undefined;
+  notice?: LockNotice | undefined;
 }
 
 export interface WorkspaceOrigin {

@@ -34,6 +34,7 @@ const editFile = { name: "edit_file", arguments: { path: "a.txt", oldText: "one"
 const sweep: string[][] = [
   ["worker.registered"],
   ["claim.committed"],
+  ["mirror.updated"],
   ["workspace.made"],
   ["workspace.prepared"],
   ["begin.committed"],
