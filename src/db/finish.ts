@@ -5,6 +5,7 @@ import type { Claim } from "./claim.ts";
 import { recordEvent } from "./events.ts";
 import { isOwned, lostLease } from "./fence.ts";
 import { laneVerbs } from "./lanes.ts";
+import { progressCheck } from "./progress.ts";
 import { runs } from "./schema.ts";
 import type { StoreContext } from "./store.ts";
 
@@ -34,6 +35,7 @@ export function finishVerbs(context: StoreContext) {
   const record = recordEvent(context);
   const lanes = laneVerbs(context);
   const cancel = cancelRun(context);
+  const hasProgress = progressCheck(context);
   const statements = prepareStatements(context);
 
   function leave(claim: Claim, activeMs: number, wanted: Wait | null) {
@@ -50,6 +52,7 @@ export function finishVerbs(context: StoreContext) {
         waitNote: wait?.note ?? null,
         wakeAt: wait?.wakeAt ?? null,
         activeMs,
+        strikes: hasProgress(run) ? 0 : run.strikes,
         hint: wait ? 0 : 1,
       });
       record({
@@ -75,7 +78,7 @@ export function finishVerbs(context: StoreContext) {
       });
     },
 
-    /** Gives the run back, to be claimed again at once by whoever is free. Not a strike. */
+    /** Gives the run back, to be claimed again at once by whoever is free. Neither a strike nor progress. */
     release(claim: Claim, activeMs: number): Promise<void> {
       return leave(claim, activeMs, null);
     },
@@ -90,11 +93,7 @@ export function finishVerbs(context: StoreContext) {
 function prepareStatements({ db }: StoreContext) {
   const { placeholder } = sql;
   return {
-    getOwned: db
-      .select({ lane: runs.lane, cancelAt: runs.cancelAt, pauseAt: runs.pauseAt })
-      .from(runs)
-      .where(isOwned())
-      .prepare(),
+    getOwned: db.select().from(runs).where(isOwned()).prepare(),
     end: db
       .update(runs)
       .set({
@@ -121,7 +120,7 @@ function prepareStatements({ db }: StoreContext) {
         wakeAt: sql`${placeholder("wakeAt")}`,
         activeMs: sql`${placeholder("activeMs")}`,
         pauseAt: null,
-        strikes: 0,
+        strikes: sql`${placeholder("strikes")}`,
         generation: sql`${runs.generation} + ${placeholder("hint")}`,
       })
       .where(eq(runs.id, placeholder("runId")))

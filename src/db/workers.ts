@@ -1,4 +1,4 @@
-import { and, eq, gt, isNull, sql } from "drizzle-orm";
+import { and, eq, isNull, sql } from "drizzle-orm";
 import { crashLoopError } from "../outcome.ts";
 import { backupAdopter } from "./backup.ts";
 import { cancelRun } from "./cancel.ts";
@@ -6,7 +6,9 @@ import { type RunRow, strikesUntilEnd } from "./claim.ts";
 import { forEachRun, type OnRowFailure, pageSize } from "./each-row.ts";
 import { recordEvent } from "./events.ts";
 import { laneVerbs } from "./lanes.ts";
-import { messages, runs, workers } from "./schema.ts";
+import { keepLease, type Lease } from "./lease.ts";
+import { progressCheck } from "./progress.ts";
+import { runs, workers } from "./schema.ts";
 import type { StoreContext } from "./store.ts";
 
 /** Who a worker is, precisely enough to prove on its host that it is dead. */
@@ -20,8 +22,31 @@ export interface WorkerIdentity {
 
 export type WorkerRow = typeof workers.$inferSelect;
 
-/** Why a worker is removed. Only a graceful stop is no strike for runs that it still owned. */
-export type RemovalReason = "stopped" | "dead" | "lease_expired";
+/** Whether the removal of their worker is held against the runs that it still owned, by its reason. */
+const isStrike = {
+  /** In order. */
+  stopped: false,
+  dead: true,
+  /** With the whole machine. */
+  rebooted: false,
+  /** Its lease ran out while the process was there: it was stopped, or the machine slept. */
+  paused: false,
+  /** Its lease ran out, and nobody can see whether it lives. */
+  lease_expired: true,
+  /** It gave its lease up because its main thread did not go on. */
+  stuck: true,
+};
+export type RemovalReason = keyof typeof isStrike;
+
+function isRemovalReason(text: string | null): text is RemovalReason {
+  return text !== null && Object.hasOwn(isStrike, text);
+}
+
+interface TakeOver {
+  onFailure?: OnRowFailure | undefined;
+  /** Their commands live on without the worker. */
+  busyRuns?: readonly string[];
+}
 
 export function workerVerbs(context: StoreContext) {
   const { sqlite, db, read, write, now, newId } = context;
@@ -30,17 +55,8 @@ export function workerVerbs(context: StoreContext) {
   const adoptBackup = backupAdopter(context);
 
   const lanes = laneVerbs(context);
-
-  /** A step is progress; answers that recovery itself wrote are none. */
-  function hasProgress(run: RunRow): boolean {
-    const replies = and(
-      eq(messages.runId, run.id),
-      gt(messages.seq, run.claimSeq),
-      eq(messages.epoch, run.epoch),
-      eq(messages.kind, "reply"),
-    );
-    return db.select({ seq: messages.seq }).from(messages).where(replies).limit(1).get() !== undefined;
-  }
+  const hasProgress = progressCheck(context);
+  const owned = (workerId: string) => and(eq(runs.ownerId, workerId), sql`status = 'running'`);
 
   /** Runs that are running for nobody: their owner has stopped or was removed. */
   const findLost = sqlite.prepare<{ afterId: string }, { id: string }>(`
@@ -54,9 +70,9 @@ export function workerVerbs(context: StoreContext) {
     .where(and(eq(runs.id, sql.placeholder("id")), sql`status = 'running'`))
     .prepare();
 
-  function takeOver(run: RunRow, why: string) {
+  function takeOver(run: RunRow, { why, isBusy }: { why: RemovalReason; isBusy: boolean }) {
     const progress = hasProgress(run);
-    const strikes = progress ? 0 : why === "stopped" ? run.strikes : run.strikes + 1;
+    const strikes = progress ? 0 : run.strikes + (isStrike[why] && !isBusy ? 1 : 0);
     record({
       kind: "owner_lost",
       runId: run.id,
@@ -100,7 +116,7 @@ export function workerVerbs(context: StoreContext) {
   }
 
   /** Gives the runs of workers that were removed to others; gives how many. */
-  function takeOverLost(onFailure?: OnRowFailure): Promise<number> {
+  function takeOverLost({ onFailure, busyRuns = [] }: TakeOver = {}): Promise<number> {
     return forEachRun({
       load: (afterId) => read(() => findLost.all({ afterId })),
       act: (id) =>
@@ -108,7 +124,8 @@ export function workerVerbs(context: StoreContext) {
           const found = findOwner.get({ id });
           // By now another may have taken it over, and a third may own it.
           if (!found || (found.run.ownerId !== null && found.stoppedAt === null)) return false;
-          takeOver(found.run, found.why ?? "dead");
+          const why = isRemovalReason(found.why) ? found.why : "dead";
+          takeOver(found.run, { why, isBusy: busyRuns.includes(id) });
           return true;
         }),
       onFailure,
@@ -132,18 +149,9 @@ export function workerVerbs(context: StoreContext) {
       });
     },
 
-    /** Extends a lease that still holds. False: it ran out (or was taken away), everything it owned is lost. */
-    renewLease(workerId: string, leaseMs: number): Promise<boolean> {
-      return write(() => {
-        const holds = and(eq(workers.id, workerId), isNull(workers.stoppedAt), gt(workers.leaseUntil, now()));
-        return (
-          db
-            .update(workers)
-            .set({ leaseUntil: now() + leaseMs })
-            .where(holds)
-            .run().changes === 1
-        );
-      });
+    /** Renews a worker's lease from now on, whatever this thread is busy with. */
+    keepLease(workerId: string, leaseMs: number): Lease {
+      return keepLease({ file: context.sqlite.name, workerId, leaseMs });
     },
 
     /** Workers that have not stopped. */
@@ -151,23 +159,35 @@ export function workerVerbs(context: StoreContext) {
       return read(() => db.select().from(workers).where(isNull(workers.stoppedAt)).all());
     },
 
+    /** Ids of the runs that a worker owns. */
+    async loadOwned(workerId: string): Promise<string[]> {
+      const rows = await read(() => db.select({ id: runs.id }).from(runs).where(owned(workerId)).all());
+      return rows.map(({ id }) => id);
+    },
+
     /**
      * Ends a worker: because it stops, because it is proven dead, or because its lease ran out (checked here again).
-     * Runs it still owned are queued for others; those that were asked to pause wait, those asked to cancel end.
-     * Returns how many there were. One that fails stays as it is, for `takeOverLost`.
+     * Runs it still owned are queued for others; those that were asked to pause wait, those asked to cancel end. The loss is
+     * not held against `busyRuns`, whose commands live on without the worker. Returns how many runs there were. One that
+     * fails stays as it is, for `takeOverLost`.
      */
-    async removeWorker(workerId: string, why: RemovalReason): Promise<number> {
+    async removeWorker(
+      workerId: string,
+      reason: RemovalReason,
+      busyRuns: readonly string[] = [],
+    ): Promise<number> {
       const isRemoved = await write(() => {
-        const expired = why === "lease_expired" ? sql`lease_until <= ${now()}` : undefined;
-        return (
-          db
-            .update(workers)
-            .set({ stoppedAt: now(), leaseUntil: 0, detail: why })
-            .where(and(eq(workers.id, workerId), isNull(workers.stoppedAt), expired))
-            .run().changes === 1
-        );
+        const mustExpire = reason === "lease_expired" || reason === "paused";
+        const expired = mustExpire ? sql`lease_until <= ${now()}` : undefined;
+        const here = and(eq(workers.id, workerId), isNull(workers.stoppedAt), expired);
+        const worker = db.select().from(workers).where(here).get();
+        if (!worker) return false;
+        // Whoever finds it, and also when it comes to itself.
+        const why = worker.detail === "stuck" && reason !== "dead" ? "stuck" : reason;
+        db.update(workers).set({ stoppedAt: now(), leaseUntil: 0, detail: why }).where(here).run();
+        return true;
       });
-      return isRemoved ? takeOverLost() : 0;
+      return isRemoved ? takeOverLost({ busyRuns }) : 0;
     },
 
     takeOverLost,

@@ -33,7 +33,7 @@ export type CommandState =
   | { state: "running"; startedAt: number }
   | { state: "lost"; startedAt: number | null };
 
-/** Where commands run. All four verbs work from the files alone, so that any process can use them. */
+/** Where commands run. All verbs work from the files alone, so that any process can use them. */
 export interface Environment {
   name: string;
   /** Starts the command under its supervisor and returns at once; throws only if nothing was started. */
@@ -44,4 +44,6 @@ export interface Environment {
   kill(command: Pick<Command, "base" | "outputFile">): Promise<void>;
   /** Looks what became of a command, and makes sure that one that did not start never will. */
   find(command: Pick<Command, "base" | "outputFile">): Promise<CommandState>;
+  /** Whether a command with its control files in this folder runs. For whoever does not own it: changes nothing. */
+  hasRunning(folder: string): Promise<boolean>;
 }

@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdir, writeFile } from "node:fs/promises";
+import { mkdir, readdir, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
@@ -44,6 +44,7 @@ export function localEnvironment(platform: NodeJS.Platform = process.platform): 
     wait: (files, signal) => wait({ files, signal, children }),
     kill,
     find,
+    hasRunning,
   };
 }
 
@@ -121,6 +122,17 @@ async function find(files: Files): Promise<CommandState> {
   if (justFinished !== undefined) return { state: "finished", result: justFinished };
   const startedAt = startFile.kind === "missing" ? null : startFile.startedAt;
   return { state: "lost", startedAt };
+}
+
+async function hasRunning(folder: string): Promise<boolean> {
+  const names = new Set(await readdir(folder).catch(() => []));
+  for (const name of names) {
+    const base = name.replace(/\.start$/, "");
+    if (base === name || names.has(`${base}.exit`)) continue;
+    const startFile = await readStart(path.join(folder, base));
+    if (startFile.kind === "started" && (await isAlive(startFile.supervisor))) return true;
+  }
+  return false;
 }
 
 /** The start file, after its writer had time to write it. */

@@ -147,17 +147,20 @@ function describeUpkeep(event: string, facts: Facts, { palette, manyRuns }: Form
     case "workspace.freed":
       return `its workspace was deleted to make room, its change is kept: ${facts.path}`;
     case "worker.removed": {
-      const why = facts.why === "dead" ? "is dead" : "let its lease run out";
-      return `worker ${facts.worker} ${why}: ${counted(Number(facts.runs), "run")} of it can go on`;
+      return `worker ${facts.worker} ${describeLoss(facts.why)}: ${counted(Number(facts.runs), "run")} of it can go on`;
     }
     case "worker.lease_lost":
-      return "this worker's lease has run out (the machine slept, or was too busy): beginning anew";
+      return "this worker's lease has run out (the machine slept, or this process was stopped or stuck): beginning anew";
     case "disk.full":
       return `the disk is full (${flat(facts.database ?? facts.error)}): nothing is lost, work goes on once there is room`;
     case "queue.unavailable":
       return flat(facts.error);
     case "queue.lost":
       return "the queue was flushed, or is another one: it is told of every queued run again";
+    case "lock.waiting":
+      return `waits for ${facts.file}, which another run holds (a first clone may take minutes)`;
+    case "lock.silent":
+      return `goes on without ${facts.file}: the process that holds it is stopped or stuck`;
     case "model.retried":
       return `the model is asked again in ${duration(Number(facts.delayMs))} (retry ${facts.attempt} of ${Number(facts.attempts) - 1}): ${flat(facts.error)}`;
     case "window.compacted":
@@ -170,6 +173,11 @@ function describeUpkeep(event: string, facts: Facts, { palette, manyRuns }: Form
       return `${event} ${palette.dim(pairs.join(" "))}`.trimEnd();
     }
   }
+}
+
+function describeLoss(why: unknown): string {
+  if (why === "dead") return "is dead";
+  return why === "rebooted" ? "ended with its machine" : "let its lease run out";
 }
 
 function indent(text: unknown): string {

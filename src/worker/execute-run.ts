@@ -16,11 +16,12 @@ import type { Redact } from "../redact.ts";
 import type { Tool } from "../tools/tool.ts";
 import { finishWorkspace } from "../workspace/finish.ts";
 import { prepareWorkspace } from "../workspace/prepare.ts";
-import type { Workspace, WorkspaceOrigin } from "../workspace/workspace.ts";
+import type { Products, Workspace, WorkspaceOrigin } from "../workspace/workspace.ts";
 import { prepareAgent } from "./prepare-agent.ts";
 import { withRoom } from "./room.ts";
 import { startClock } from "./run-clock.ts";
 import { skippedNotes } from "./skipped-snapshots.ts";
+import { workspaceRequest } from "./workspace-request.ts";
 
 /** The model a run is bound to, and what is known of it. */
 export interface ModelBinding {
@@ -52,23 +53,28 @@ export interface RunResources {
   isStopping(): boolean;
 }
 
+/** How work on a run is broken off. Both give a RunAborted as the reason. */
+export interface Breaks {
+  /** Ends the work, or the run. */
+  controller: AbortController;
+  /** Aborted when the worker goes or has lost its lease, also where the run's end has begun for another reason. */
+  leaving: AbortSignal;
+}
+
 /**
  * Takes a claimed run as far as it goes: prepares its workspace, runs the agent, records the end. Every way out is
  * handled here; it rejects only when the database fails.
  */
-export async function executeRun(
-  resources: RunResources,
-  row: RunRow,
-  controller: AbortController,
-): Promise<void> {
+export async function executeRun(resources: RunResources, row: RunRow, breaks: Breaks): Promise<void> {
+  const { controller } = breaks;
   const { store, logger } = resources;
   const claim: Claim = { runId: row.id, workerId: row.ownerId ?? "", epoch: row.epoch };
   const clock = startClock({ store, claim, run: row, controller });
   const { activeMs } = clock;
-  const work: Work = { resources, row, claim, controller, activeMs, workspace: null };
+  const work: Work = { resources, row, claim, ...breaks, activeMs, workspace: null };
   const facts = { run: row.id, epoch: row.epoch };
   try {
-    const ended = await workOn(work);
+    const ended = await workOn(work).catch(endByFault);
     if ("wait" in ended) {
       await store.wait(claim, ended.wait, activeMs());
       failpoint("wait.committed");
@@ -83,10 +89,8 @@ export async function executeRun(
       await store.release(claim, activeMs()).catch(ignoreLoss);
       failpoint("release.committed");
       logger.info("run.released", facts);
-    } else if (error instanceof DatabaseError) {
-      throw error;
     } else {
-      await finish(work, faultOutcome(error)).catch(ignoreLoss);
+      throw error;
     }
   } finally {
     clock.stop();
@@ -94,12 +98,10 @@ export async function executeRun(
 }
 
 /** One claimed run, for as long as this process owns it. */
-export interface Work {
+export interface Work extends Breaks {
   resources: RunResources;
   row: RunRow;
   claim: Claim;
-  /** Ends the work; its reason says why. */
-  controller: AbortController;
   /** Active time over all owners, in milliseconds. */
   activeMs(): number;
   /** Null until it is made. Every end after that leaves its products, also one by a fault of ours. */
@@ -113,10 +115,9 @@ async function workOn(work: Work): Promise<Ended> {
   const binding = await bindOrWait(work, spec);
   if ("wait" in binding) return binding;
   const run = runPaths(resources.paths, row.id);
-  const { repo, ref, dir } = spec;
   const origin = await copyOrigin(work);
   const { tree: lastTree, seq: lastSeq, baseCommit } = row;
-  const request = { paths: resources.paths, run, repo, ref, dir, lastTree, lastSeq, baseCommit, origin };
+  const request = { ...workspaceRequest(work, spec), lastTree, lastSeq, baseCommit, origin };
   const workspace = await withRoom(work, async () => {
     await mkdir(run.outputs, { recursive: true });
     await mkdir(run.calls, { recursive: true });
@@ -161,15 +162,10 @@ type WaitEnd = Extract<Ended, { wait: unknown }>;
 
 /** Makes the products and commits the outcome. */
 async function finish(work: Work, outcome: Outcome): Promise<void> {
-  const { resources, row, claim, activeMs, workspace } = work;
-  const run = runPaths(resources.paths, row.id);
+  const { resources, row, claim, activeMs } = work;
   failpoint("finish.started");
   await resources.store.confirmOwned(claim);
-  const products = workspace
-    ? await withRoom(work, () =>
-        finishWorkspace({ run, workspace, runId: row.id, key: row.key, title: titleOf(row) }),
-      )
-    : { tree: null, headCommit: null, branch: null, changedFiles: null, notes: [] };
+  const products = await withRoom(work, () => makeProducts(work));
   failpoint("finish.prepared");
   const { tree, headCommit, branch, changedFiles } = products;
   const notes = [...products.notes, ...(await skippedNotes(resources.store, row.id))];
@@ -196,14 +192,36 @@ async function finish(work: Work, outcome: Outcome): Promise<void> {
   });
 }
 
+async function makeProducts({ resources, row, claim, workspace, leaving }: Work): Promise<Products> {
+  if (workspace === null) {
+    return { tree: null, headCommit: null, branch: null, changedFiles: null, notes: [] };
+  }
+  return finishWorkspace({
+    run: runPaths(resources.paths, row.id),
+    workspace,
+    runId: row.id,
+    key: row.key,
+    title: titleOf(row),
+    signal: leaving,
+    confirmOwned: () => resources.store.confirmOwned(claim),
+  });
+}
+
 /** The first line of the task: the subject of the commit. */
 function titleOf(row: RunRow): string {
   return specSchema.parse(JSON.parse(row.spec)).prompt.trim().split("\n")[0] ?? "";
 }
 
-/** What an exception on a run's way means for it. */
+/** What an exception on a run's way means for it. Throws it on where the run does not end. */
+function endByFault(error: unknown): { outcome: Outcome } {
+  if (error instanceof LeaseLostError || (error instanceof RunAborted && !error.endsRun)) throw error;
+  // What is wrong with the database is no fault of the run's.
+  if (error instanceof DatabaseError) throw error;
+  return { outcome: faultOutcome(error) };
+}
+
 function faultOutcome(error: unknown): Outcome {
-  if (error instanceof RunAborted && error.endsRun) return stopOutcome(error.kind);
+  if (error instanceof RunAborted) return stopOutcome(error.kind);
   if (error instanceof WorkspaceError) return outcomeOf("workspace_error", { error: error.message });
   return outcomeOf("environment_error", { error: messageOf(error) });
 }

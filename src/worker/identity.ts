@@ -13,18 +13,27 @@ export function ownIdentity(): WorkerIdentity {
   };
 }
 
-/**
- * Whether a worker is certainly dead, seen from this process. False where it cannot be known: another host, another pid
- * namespace (containers share the boot id), a system without /proc. Its lease decides then.
- */
+/** Whether a worker is certainly dead, seen from this process: by itself, or with its machine. */
 export function isProvenDead(worker: WorkerIdentity, self: WorkerIdentity): boolean {
-  if (worker.host !== self.host) return false;
+  const fate = fateOf(worker, self);
+  return fate === "dead" || fate === "rebooted";
+}
+
+/**
+ * What became of a worker, seen from this process. `unknown` on another host, in another pid namespace (containers share
+ * the boot id), and on a system without /proc, where another process may have its pid: its lease decides then.
+ */
+export function fateOf(
+  worker: WorkerIdentity,
+  self: WorkerIdentity,
+): "alive" | "dead" | "rebooted" | "unknown" {
+  if (worker.host !== self.host) return "unknown";
   if (worker.bootId === null || self.bootId === null)
-    return worker.bootId === self.bootId && !exists(worker.pid);
+    return worker.bootId === self.bootId && !exists(worker.pid) ? "dead" : "unknown";
   // The file is on a local disk, so another boot id means that the machine was started again since.
-  if (worker.bootId !== self.bootId) return true;
-  if (worker.pidNamespace !== self.pidNamespace) return false;
-  return startTicksOf(worker.pid) !== worker.startTicks;
+  if (worker.bootId !== self.bootId) return "rebooted";
+  if (worker.pidNamespace !== self.pidNamespace) return "unknown";
+  return startTicksOf(worker.pid) === worker.startTicks ? "alive" : "dead";
 }
 
 /** When the process was started, in clock ticks since boot: a pid alone may have been given to another. Null if there is none. */

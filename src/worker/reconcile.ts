@@ -1,11 +1,13 @@
 import { type OnRowFailure, pageSize } from "../db/each-row.ts";
 import type { Store } from "../db/store.ts";
-import type { WorkerIdentity } from "../db/workers.ts";
+import type { RemovalReason, WorkerIdentity } from "../db/workers.ts";
+import type { Environment } from "../environment/environment.ts";
 import { messageOf } from "../errors.ts";
 import { failpoint } from "../failpoint.ts";
 import type { Logger } from "../log.ts";
+import { type DataPaths, runPaths } from "../paths.ts";
 import type { Hint, Queue } from "../queue/queue.ts";
-import { isProvenDead } from "./identity.ts";
+import { fateOf } from "./identity.ts";
 
 /** From the begin of one pass to the next, whichever workers do them; a pass stops at this age, so that two never overlap. */
 const reconcileMs = 30_000;
@@ -14,8 +16,14 @@ const maxHintsRead = 50_000;
 /** Pages of hints that may fail in one pass: one bad row holds up no other, an outage is not tried for ever. */
 const maxFailedPages = 3;
 
-export interface ReconcileOptions {
+/** What it takes to remove a worker. */
+interface Removal {
   store: Store;
+  paths: DataPaths;
+  environment: Pick<Environment, "hasRunning">;
+}
+
+export interface ReconcileOptions extends Removal {
   queue: Queue;
   logger: Logger;
   self: WorkerIdentity;
@@ -74,12 +82,12 @@ async function takeOverDead(
   let taken = 0;
   for (const worker of await store.loadWorkers()) {
     if (worker.id === ownId) continue;
-    const isExpired = worker.leaseUntil <= store.now();
-    const isDead = isProvenDead(worker, self);
-    if (!isDead && !isExpired) continue;
-    const why = isDead ? "dead" : "lease_expired";
+    const fate = fateOf(worker, self);
+    const isDead = fate === "dead" || fate === "rebooted";
+    if (!isDead && worker.leaseUntil > store.now()) continue;
+    const why = isDead ? fate : fate === "alive" ? "paused" : "lease_expired";
     try {
-      const runs = await store.removeWorker(worker.id, why);
+      const runs = await removeWorker(options, worker.id, why);
       failpoint("takeover.committed");
       logger.info("worker.removed", { worker: worker.id, why, runs });
       taken += runs;
@@ -88,7 +96,23 @@ async function takeOverDead(
     }
   }
   // What was left over: whoever removed the worker was killed before it took the runs over.
-  return taken + (await store.takeOverLost(onFailure));
+  return taken + (await store.takeOverLost({ onFailure }));
+}
+
+/**
+ * Ends a worker and gives its runs back to the queue; returns how many there were. A command that lives on under its
+ * supervisor is no reason to suspect its run: it did not take the worker along, and its own time limit ends it.
+ */
+export async function removeWorker(
+  { store, paths, environment }: Removal,
+  workerId: string,
+  why: RemovalReason,
+): Promise<number> {
+  const busy: string[] = [];
+  for (const id of await store.loadOwned(workerId)) {
+    if (await environment.hasRunning(runPaths(paths, id).calls)) busy.push(id);
+  }
+  return store.removeWorker(workerId, why, busy);
 }
 
 /** Tells the queue of every queued run it has not been told of. A failure is left for the next pass. */

@@ -1,13 +1,14 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { type AbortKind, RunAborted } from "../abort.ts";
+import { RunAborted } from "../abort.ts";
 import { type RunRow, strikesUntilSuspect } from "../db/claim.ts";
+import { LeaseLostError } from "../errors.ts";
 import { failpoint } from "../failpoint.ts";
 import { isTerminal } from "../outcome.ts";
 import type { Queue } from "../queue/queue.ts";
 import { watchDiskRoom } from "./disk-room.ts";
 import { executeRun, type RunResources } from "./execute-run.ts";
 import { ownIdentity } from "./identity.ts";
-import { publishHints, reconcile, sweep } from "./reconcile.ts";
+import { publishHints, reconcile, removeWorker, sweep } from "./reconcile.ts";
 
 /** How often a worker looks for cancel and pause requests of its runs. */
 const lookMs = 250;
@@ -43,6 +44,7 @@ export interface Worker {
 interface Running {
   wantsAlone: boolean;
   controller: AbortController;
+  leaving: AbortController;
   done: Promise<void>;
 }
 
@@ -52,7 +54,7 @@ export function startWorker(options: WorkerOptions): Worker {
   return {
     done: workUntilStopped(context),
     stop() {
-      if (context.stop.signal.aborted) abortAll(context, "shutdown");
+      if (context.stop.signal.aborted) leaveAll(context, "shutdown");
       context.stop.abort();
     },
   };
@@ -66,8 +68,16 @@ interface Context {
   failure: unknown;
 }
 
-function abortAll({ running }: Context, kind: AbortKind): void {
-  for (const run of running.values()) run.controller.abort(new RunAborted(kind));
+/** What the database, or the thread of the lease, cannot do ends the worker. */
+function fail(context: Context, error: unknown): void {
+  context.failure ??= error;
+  context.stop.abort();
+}
+
+function leaveAll({ running }: Context, kind: "shutdown" | "lease_lost"): void {
+  for (const { controller, leaving } of running.values()) {
+    for (const each of [controller, leaving]) each.abort(new RunAborted(kind));
+  }
 }
 
 async function workUntilStopped(context: Context): Promise<void> {
@@ -84,22 +94,23 @@ async function workForOneLease(context: Context): Promise<void> {
   const workerId = await store.registerWorker(ownIdentity(), { version, leaseMs });
   failpoint("worker.registered");
   logger.info("worker.started", { worker: workerId, concurrency: options.concurrency });
-  const lease = new AbortController();
-  const signal = AbortSignal.any([stop.signal, lease.signal]);
-  const upkeep = keepLease({ context, workerId, lease });
-  await claimLoop({ context, workerId, signal }).catch((error: unknown) => {
-    context.failure ??= error;
-    stop.abort();
-  });
-  if (lease.signal.aborted) {
-    logger.info("worker.lease_lost", { worker: workerId });
-    abortAll(context, "lease_lost");
+  const lease = store.keepLease(workerId, leaseMs);
+  // At once, whatever the claim loop waits for: nothing of these runs may be touched any more.
+  lease.lost.addEventListener("abort", () => leaveAll(context, "lease_lost"));
+  const over = new AbortController();
+  const upkeep = lookAfter({ context, workerId, signal: AbortSignal.any([over.signal, lease.lost]) });
+  const signal = AbortSignal.any([stop.signal, lease.lost]);
+  await claimLoop({ context, workerId, signal }).catch((error: unknown) => fail(context, error));
+  if (!lease.lost.aborted) stop.abort();
+  else if (!(lease.lost.reason instanceof LeaseLostError)) fail(context, lease.lost.reason);
+  else logger.info("worker.lease_lost", { worker: workerId });
+  // Also what was claimed at the last moment.
+  if (lease.lost.aborted) {
+    leaveAll(context, "lease_lost");
     // Its next life is another row, which nobody has asked.
     await passStop(context, workerId);
-  } else {
-    stop.abort();
   }
-  const grace = setTimeout(() => abortAll(context, "shutdown"), stopGraceMs);
+  const grace = setTimeout(() => leaveAll(context, "shutdown"), stopGraceMs);
   const settled = Promise.allSettled([...running.values()].map((run) => run.done));
   // What has not let go by then is left behind: its runs are given back below, and it cannot write for them any more.
   const enough = new AbortController();
@@ -107,9 +118,10 @@ async function workForOneLease(context: Context): Promise<void> {
   // A timer that is left would keep the process for its time.
   enough.abort();
   clearTimeout(grace);
-  lease.abort(new RunAborted("shutdown"));
+  over.abort();
   await upkeep;
-  await store.removeWorker(workerId, "stopped");
+  await lease.stop();
+  await removeWorker(options, workerId, "stopped");
 }
 
 interface Loop {
@@ -131,19 +143,16 @@ async function claimLoop({ context, workerId, signal }: Loop): Promise<void> {
       failpoint("claim.committed");
       const step = await lastStep(options, row);
       options.logger.info("run.claimed", { run: row.id, epoch: row.epoch, step });
-      const controller = new AbortController();
+      const [controller, leaving] = [new AbortController(), new AbortController()];
       const resources = { ...options, isStopping: () => context.stop.signal.aborted };
-      const done = executeRun(resources, row, controller)
-        .catch((error) => {
-          context.failure ??= error;
-          context.stop.abort();
-        })
+      const done = executeRun(resources, row, { controller, leaving: leaving.signal })
+        .catch((error: unknown) => fail(context, error))
         .finally(() => {
           // A released run may already be here again, under a newer epoch.
           if (running.get(row.id)?.controller === controller) running.delete(row.id);
           freed.abort();
         });
-      running.set(row.id, { controller, done, wantsAlone: row.strikes >= strikesUntilSuspect });
+      running.set(row.id, { controller, leaving, done, wantsAlone: row.strikes >= strikesUntilSuspect });
     }
     if (running.size === 0 && (await isDone(options))) return;
     const wake = AbortSignal.any([signal, freed.signal]);
@@ -173,36 +182,27 @@ async function isDone(options: WorkerOptions): Promise<boolean> {
   return options.drain === true && !(await store.hasWork(store.now() + drainHorizonMs));
 }
 
-/** The upkeep beside the claim loop: renews the lease, passes on requests, and finds what others left behind. */
-async function keepLease(input: {
-  context: Context;
-  workerId: string;
-  lease: AbortController;
-}): Promise<void> {
-  const { context, workerId, lease } = input;
-  const { store, leaseMs, logger, queue } = context.options;
-  const parts = { store, queue, logger, self: ownIdentity(), ownId: workerId, signal: lease.signal };
-  // Beside the upkeep: a silent Redis must not cost the lease.
+/** The upkeep beside the claim loop: passes on requests, and finds what others left behind. */
+async function lookAfter({ context, workerId, signal }: Loop): Promise<void> {
+  const { store, logger } = context.options;
+  const parts = { ...context.options, self: ownIdentity(), ownId: workerId, signal };
+  // Beside the upkeep: a silent Redis must not hold it up.
   let beside = Promise.resolve();
-  const last = { renewed: store.now(), swept: 0 };
-  while (!lease.signal.aborted) {
+  let sweptAt = 0;
+  while (!signal.aborted) {
     try {
       const now = store.now();
-      if (now - last.renewed >= leaseMs / 4) {
-        if (!(await store.renewLease(workerId, leaseMs))) return lease.abort(new RunAborted("lease_lost"));
-        last.renewed = now;
-      }
       await passRequests(context, workerId);
       await passStop(context, workerId);
-      if (now - last.swept >= sweepMs) {
-        last.swept = now;
+      if (now - sweptAt >= sweepMs) {
+        sweptAt = now;
         if ((await sweep(parts)) > 0) beside = beside.then(() => publishHints(parts));
         beside = beside.then(() => reconcile(parts));
       }
     } catch (error) {
       logger.info("worker.upkeep_failed", { error: String(error) });
     }
-    await waitFor(Math.min(lookMs, leaseMs / 4), lease.signal);
+    await waitFor(lookMs, signal);
   }
 }
 

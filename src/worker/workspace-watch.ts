@@ -14,6 +14,7 @@ import type { Work } from "./execute-run.ts";
 import { withRoom } from "./room.ts";
 import { hasSkipped, recordSkipped } from "./skipped-snapshots.ts";
 import { untoldNews } from "./untold-news.ts";
+import { workspaceRequest } from "./workspace-request.ts";
 
 /** Keeps a run's log and its workspace in agreement. */
 export interface WorkspaceWatch {
@@ -96,9 +97,8 @@ export function watchWorkspace(options: {
 
     async ensure() {
       if (existsSync(workspace.path)) return;
-      const { repo, ref, dir } = spec;
       const last = { lastTree: log.tree(), lastSeq: log.state.seq };
-      const request = { paths: resources.paths, run, repo, ref, dir, ...last };
+      const request = { ...workspaceRequest(work, spec), ...last };
       await tellNews(await withRoom(work, () => prepareWorkspace(request, controller.signal)));
     },
 

@@ -16,8 +16,9 @@ export async function installBranch(options: {
   /** A commit that the clone has. */
   parent: string;
   signal?: AbortSignal | undefined;
+  confirmOwned?: (() => Promise<void>) | undefined;
 }): Promise<void> {
-  const { run, clone, branch, commit, parent, signal } = options;
+  const { run, clone, branch, commit, parent, signal, confirmOwned } = options;
   const objects = await folderInside(clone, ["objects"]);
   const store = storeOptions(run);
   const env = {
@@ -39,6 +40,7 @@ export async function installBranch(options: {
   const parts = branch.split("/");
   const folder = await folderInside(clone, ["refs", "heads", ...parts.slice(0, -1)]);
   const ref = path.join(folder, parts.at(-1) ?? "");
+  await confirmOwned?.();
   await writeFile(`${ref}.lock`, `${commit}\n`);
   await rename(`${ref}.lock`, ref);
 }

@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { rm } from "node:fs/promises";
-import { messageOf } from "../errors.ts";
+import { LeaseLostError, messageOf } from "../errors.ts";
 import { isDiskFull } from "../full-disk.ts";
 import type { RunPaths } from "../paths.ts";
 import { installBranch } from "./branch-install.ts";
@@ -23,6 +23,7 @@ interface BranchOptions {
   /** Paths that may differ from the parent, as git printed them. */
   touched: string[];
   signal?: AbortSignal | undefined;
+  confirmOwned?: (() => Promise<void>) | undefined;
 }
 
 const author = { name: "pawl", email: "pawl@localhost" };
@@ -36,7 +37,7 @@ const maxSubjectChars = 72;
 export async function publishBranch(
   options: BranchOptions,
 ): Promise<{ commit: string | null; branch: string | null; notes: string[] }> {
-  const { run, workspace, runId, key, title, parent, signal } = options;
+  const { run, workspace, runId, key, title, parent, signal, confirmOwned } = options;
   const store = { ...storeOptions(run), signal };
   const links = await gitlinks(parent, store);
   const outside = options.touched.filter((file) => !links.some((link) => isWithin(file, link)));
@@ -55,13 +56,14 @@ export async function publishBranch(
   });
   if (branch === null)
     return { commit: null, branch, notes: [...notes, "no branch: its names are taken in the clone"] };
+  await confirmOwned?.();
   await git(["update-ref", `refs/heads/${branch}`, commit], store);
   try {
-    await installBranch({ run, clone: workspace.path, branch, commit, parent, signal });
+    await installBranch({ run, clone: workspace.path, branch, commit, parent, signal, confirmOwned });
     return { commit, branch, notes };
   } catch (error) {
     signal?.throwIfAborted();
-    if (isDiskFull(error)) throw error;
+    if (error instanceof LeaseLostError || isDiskFull(error)) throw error;
     return { commit: null, branch: null, notes: [...notes, `no branch in the clone: ${messageOf(error)}`] };
   }
 }

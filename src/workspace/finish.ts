@@ -1,5 +1,6 @@
 import { existsSync } from "node:fs";
-import { messageOf } from "../errors.ts";
+import { LeaseLostError, messageOf } from "../errors.ts";
+import { failpoint } from "../failpoint.ts";
 import { isDiskFull } from "../full-disk.ts";
 import type { RunPaths } from "../paths.ts";
 import { publishBranch } from "./branch.ts";
@@ -21,6 +22,8 @@ interface FinishOptions {
   /** First line of the task: the commit's subject. */
   title: string;
   signal?: AbortSignal | undefined;
+  /** Throws LeaseLostError if the run belongs to another owner, whose products must not be overwritten. */
+  confirmOwned?(): Promise<void>;
 }
 
 const maxNamedFolders = 20;
@@ -28,7 +31,7 @@ const maxNamedFolders = 20;
 /**
  * Gathers what a run leaves behind: the last snapshot, the changed files, the patch and, for a clone with a change, the
  * branch. Made for every outcome and every state an agent may leave a folder in: what cannot be known is null, and a note
- * says why. Only an abort rejects, with the signal's reason, and a full disk. May be repeated.
+ * says why. Rejects only for an abort, with the signal's reason, for a lost lease and for a full disk. May be repeated.
  */
 export async function finishWorkspace(options: FinishOptions): Promise<Products> {
   const { workspace, signal } = options;
@@ -37,7 +40,7 @@ export async function finishWorkspace(options: FinishOptions): Promise<Products>
     await gather(options, products);
   } catch (error) {
     signal?.throwIfAborted();
-    if (isDiskFull(error)) throw error;
+    if (error instanceof LeaseLostError || isDiskFull(error)) throw error;
     products.notes.push(`the workspace could not be read to its end: ${messageOf(error)}`);
   }
   if (workspace.kind === "dir") products.headCommit = await headOfFolder(workspace.path, signal);
@@ -69,7 +72,10 @@ async function gather(options: FinishOptions, products: Products): Promise<void>
   const changed = await changedPaths(workspace.baseTree, taken.tree, store);
   products.changedFiles = changed.map(decodePath).sort();
   await noteEmptyFolders({ at, record, products });
-  await writePatch({ run, from: workspace.baseTree, to: taken.tree, signal });
+  failpoint("finish.gathered");
+  const { confirmOwned } = options;
+  await writePatch({ run, from: workspace.baseTree, to: taken.tree, signal, confirmOwned });
+  failpoint("finish.patched");
   if (workspace.kind !== "clone" || workspace.baseCommit === null) return;
   if (changed.length === 0) {
     products.headCommit = workspace.baseCommit;

@@ -35,7 +35,7 @@ export async function freeWorkspace(options: FreeOptions): Promise<Freed> {
   if (record === null) return { kept: "it has no record" };
   const { kind, path: folder } = record.workspace;
   if (kind === "dir") return { kept: "it is a folder of the user's" };
-  return withLock(path.join(run.dir, "workspace.lock"), signal, async () => {
+  return withLock({ file: path.join(run.dir, "workspace.lock"), signal }, async () => {
     if (existsSync(folder)) {
       const lacking = await findLacking(options, record);
       if (lacking !== null) return { kept: lacking };

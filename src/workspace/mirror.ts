@@ -3,10 +3,11 @@ import { existsSync } from "node:fs";
 import { readdir, rename, rm } from "node:fs/promises";
 import path from "node:path";
 import { WorkspaceError } from "../errors.ts";
+import { failpoint } from "../failpoint.ts";
 import { isDiskFull } from "../full-disk.ts";
 import { withoutCredentials } from "../redact.ts";
 import { GitError, type GitOptions, git, tryGit } from "./git.ts";
-import { withLock } from "./lock.ts";
+import { type LockNotice, withLock } from "./lock.ts";
 import { type Source, sourceError } from "./source.ts";
 
 /** A commit of the source that the mirror holds, and the branch it is the tip of. */
@@ -24,6 +25,7 @@ interface MirrorOptions {
   /** Null is the source's HEAD. */
   ref: string | null;
   signal?: AbortSignal | undefined;
+  notice?: LockNotice | undefined;
 }
 
 interface Head {
@@ -33,19 +35,23 @@ interface Head {
 
 const fetchTimeoutMs = 10 * 60_000;
 const headRef = "refs/pawl/head";
+/** A source has one mirror, unless the holder of its lock does not go on: then the next one is made. */
+const maxMirrors = 3;
 
 /**
- * Brings the mirror of a source up to date and lends it to `use` while nobody else changes it. Throws WorkspaceError where
+ * Brings a mirror of a source up to date and lends it to `use` while nobody else changes it. Throws WorkspaceError where
  * the source cannot be read or does not have the ref.
  */
 export async function withMirror<T>(
   options: MirrorOptions,
   use: (checkout: Checkout) => Promise<T>,
+  number = 1,
 ): Promise<T> {
-  const { repos, source, ref, signal } = options;
-  const name = createHash("sha256").update(withoutCredentials(source.from)).digest("hex").slice(0, 20);
-  const mirror = path.join(repos, `${name}.git`);
-  return withLock(path.join(repos, `${name}.lock`), signal, async () => {
+  const { repos, source, ref, signal, notice } = options;
+  const hash = createHash("sha256").update(withoutCredentials(source.from)).digest("hex").slice(0, 20);
+  const mirror = path.join(repos, `${hash}${number === 1 ? "" : `-${number}`}.git`);
+  const whenSilent = number < maxMirrors ? () => withMirror(options, use, number + 1) : undefined;
+  return withLock({ file: lockOf(mirror), signal, notice, whenSilent }, async () => {
     let head: Head | null;
     try {
       head = await readHead(source, signal);
@@ -58,17 +64,21 @@ export async function withMirror<T>(
       ref === null || ref === "HEAD"
         ? await resolveHead({ mirror, source, head, signal })
         : await resolveRef({ mirror, source, ref, signal });
+    failpoint("mirror.updated");
     return use({ mirror, ...found });
   });
 }
 
 /** Lends a mirror that is there to `use`, as it is, while nobody else changes it. */
 export async function holdMirror<T>(
-  mirror: string,
-  signal: AbortSignal | undefined,
+  options: { mirror: string; whenSilent: () => Promise<T> } & Pick<MirrorOptions, "signal" | "notice">,
   use: () => Promise<T>,
 ): Promise<T> {
-  return withLock(mirror.replace(/\.git$/, ".lock"), signal, use);
+  return withLock({ ...options, file: lockOf(options.mirror) }, use);
+}
+
+function lockOf(mirror: string): string {
+  return mirror.replace(/\.git$/, ".lock");
 }
 
 interface MirrorWork {

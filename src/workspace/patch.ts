@@ -1,4 +1,5 @@
-import { rename } from "node:fs/promises";
+import { randomUUID } from "node:crypto";
+import { rename, rm } from "node:fs/promises";
 import type { RunPaths } from "../paths.ts";
 import { git } from "./git.ts";
 import { patchFile } from "./patch-file.ts";
@@ -12,10 +13,18 @@ interface DiffOptions {
 }
 
 /** Writes the difference of two trees to the run's patch file; empty where there is none. */
-export async function writePatch(options: DiffOptions): Promise<void> {
+export async function writePatch(
+  options: DiffOptions & { confirmOwned?: (() => Promise<void>) | undefined },
+): Promise<void> {
   const file = patchFile(options.run);
-  await writeDiff({ ...options, file: `${file}.tmp` });
-  await rename(`${file}.tmp`, file);
+  const making = `${file}.${randomUUID()}.tmp`;
+  try {
+    await writeDiff({ ...options, file: making });
+    await options.confirmOwned?.();
+    await rename(making, file);
+  } finally {
+    await rm(making, { force: true });
+  }
 }
 
 /** Writes the difference of two trees to a file, as `git apply` reads it. */

@@ -11,6 +11,7 @@ import { withLock } from "./lock.ts";
 import { withMirror } from "./mirror.ts";
 import { forkWorkspace, rebuildWorkspace } from "./rebuild.ts";
 import { readRecord, type WorkspaceNews, type WorkspaceRecord, writeRecord } from "./record.ts";
+import { removeAtOnce } from "./remove.ts";
 import { emptyFolders, snapshot } from "./snapshot.ts";
 import { hasTree, openStore } from "./snapshot-store.ts";
 import { dirtyNote, resolveSource, sourceError } from "./source.ts";
@@ -24,16 +25,21 @@ type Made = Omit<Workspace, "baseTree"> & { mirror: string | null; branch: strin
  * rejects with the signal's reason.
  */
 export async function prepareWorkspace(request: WorkspaceRequest, signal?: AbortSignal): Promise<Workspace> {
-  const { run } = request;
-  await mkdir(run.dir, { recursive: true });
-  // An owner that lost its lease may still be at it: two never make one workspace at once.
-  return withLock(path.join(run.dir, "workspace.lock"), signal, async () => {
-    const earlier = await readRecord(run);
-    const workspace =
-      earlier === null ? await makeNew(request, signal) : await reuse(request, earlier, signal);
-    const isReset = request.lastTree != null && !(await hasTree(run, request.lastTree));
-    return isReset ? { ...workspace, reset: resetText(workspace) } : workspace;
-  });
+  const { run, notice } = request;
+  // An owner that lost its lease may still be at it: two never make one workspace at once. One that was stopped meanwhile
+  // finds, at each step that others would see, that the run is another's.
+  const file = path.join(run.dir, "workspace.lock");
+  const work = () => prepareAlone(request, signal);
+  return withLock({ file, signal, notice, whenSilent: work }, work);
+}
+
+async function prepareAlone(request: WorkspaceRequest, signal: AbortSignal | undefined): Promise<Workspace> {
+  const { run, confirmOwned, lastTree = null } = request;
+  await confirmOwned?.();
+  const earlier = await readRecord(run);
+  const workspace = earlier === null ? await makeNew(request, signal) : await reuse(request, earlier, signal);
+  const isReset = lastTree !== null && !(await hasTree(run, lastTree));
+  return isReset ? { ...workspace, reset: resetText(workspace) } : workspace;
 }
 
 async function makeNew(request: WorkspaceRequest, signal: AbortSignal | undefined): Promise<Workspace> {
@@ -43,6 +49,7 @@ async function makeNew(request: WorkspaceRequest, signal: AbortSignal | undefine
     ? await forkWorkspace({ ...request, origin, signal })
     : await makeFirst({ ...request, ref: baseCommit ?? request.ref }, signal);
   failpoint("workspace.made");
+  await request.confirmOwned?.();
   await writeRecord(run, record);
   return record.workspace;
 }
@@ -122,6 +129,7 @@ async function makeFirst(
   signal: AbortSignal | undefined,
 ): Promise<WorkspaceRecord> {
   const { mirror, branch, ...made } = await make(request, signal);
+  await request.confirmOwned?.();
   const base = await takeBase({ made, mirror, run: request.run, signal });
   const workspace = { ...made, baseTree: base.tree, notes: [...made.notes, ...base.notes] };
   return { workspace, mirror, branch, emptyFolders: base.emptyFolders, news: [] };
@@ -158,20 +166,19 @@ async function makeClone(
   request: WorkspaceRequest & { repo: string },
   signal: AbortSignal | undefined,
 ): Promise<Made> {
-  const { paths, run } = request;
+  const { paths, run, ref, notice, confirmOwned } = request;
   const source = await resolveSource(request.repo, signal);
+  await confirmOwned?.();
   await removeHalfMade(run);
   const making = `${run.workspace}.${randomUUID()}.tmp`;
   try {
-    const checkout = await withMirror(
-      { repos: paths.repos, source, ref: request.ref, signal },
-      async (found) => {
-        await cloneMirror({ checkout: found, source, target: making, signal });
-        return found;
-      },
-    );
+    const checkout = await withMirror({ repos: paths.repos, source, ref, signal, notice }, async (found) => {
+      await cloneMirror({ checkout: found, source, target: making, signal });
+      return found;
+    });
     const notes = await fillClone({ checkout, source, target: making, signal });
     const dirty = await dirtyNote(source, signal);
+    await confirmOwned?.();
     await rename(making, run.workspace);
     return {
       kind: "clone",
@@ -192,8 +199,9 @@ async function removeHalfMade(run: RunPaths): Promise<void> {
   const parent = path.dirname(run.workspace);
   const name = path.basename(run.workspace);
   await mkdir(parent, { recursive: true });
+  await removeAtOnce(run.workspace);
   for (const each of await readdir(parent)) {
-    if (each !== name && !(each.startsWith(`${name}.`) && each.endsWith(".tmp"))) continue;
+    if (!each.startsWith(`${name}.`) || !each.endsWith(".tmp")) continue;
     await rm(path.join(parent, each), { recursive: true, force: true });
   }
 }

@@ -2,11 +2,12 @@ import { randomUUID } from "node:crypto";
 import { existsSync } from "node:fs";
 import { mkdir, rename, rm } from "node:fs/promises";
 import path from "node:path";
-import { messageOf, WorkspaceError } from "../errors.ts";
+import { LeaseLostError, messageOf, WorkspaceError } from "../errors.ts";
 import type { DataPaths, RunPaths } from "../paths.ts";
 import { withoutCredentials } from "../redact.ts";
 import { cloneMirror, fillClone } from "./clone.ts";
 import { GitError, git } from "./git.ts";
+import type { LockNotice } from "./lock.ts";
 import { type Checkout, holdMirror, withMirror } from "./mirror.ts";
 import { readRecord, type WorkspaceRecord } from "./record.ts";
 import { restoreTree } from "./restore.ts";
@@ -21,6 +22,8 @@ interface RebuildOptions {
   record: WorkspaceRecord;
   tree: string;
   signal?: AbortSignal | undefined;
+  confirmOwned?: (() => Promise<void>) | undefined;
+  notice?: LockNotice | undefined;
 }
 
 /**
@@ -35,9 +38,11 @@ export async function rebuildWorkspace(options: RebuildOptions): Promise<void> {
     await mkdir(path.dirname(workspace.path), { recursive: true });
     if (workspace.kind === "clone") await cloneBase({ ...options, making });
     await restoreTree({ run, tree, target: making, isWorkspace: true, signal });
+    await options.confirmOwned?.();
     await rename(making, workspace.path);
   } catch (error) {
     signal?.throwIfAborted();
+    if (error instanceof LeaseLostError) throw error;
     throw new WorkspaceError(`the workspace ${workspace.path} could not be made anew: ${messageOf(error)}`);
   } finally {
     await rm(making, { recursive: true, force: true });
@@ -51,6 +56,8 @@ export async function forkWorkspace(options: {
   repo: string | null;
   origin: WorkspaceOrigin;
   signal?: AbortSignal | undefined;
+  confirmOwned?: (() => Promise<void>) | undefined;
+  notice?: LockNotice | undefined;
 }): Promise<WorkspaceRecord> {
   const { run, origin, signal } = options;
   const found = await readRecord(origin.run);
@@ -87,16 +94,20 @@ export async function forkWorkspace(options: {
 }
 
 async function cloneBase(options: RebuildOptions & { making: string }): Promise<void> {
-  const { paths, run, record, repo, making, signal } = options;
+  const { paths, run, record, repo, making, signal, notice } = options;
   const { mirror, branch, workspace } = record;
   const commit = workspace.baseCommit;
   if (mirror === null || commit === null || repo === null) throw new Error("its base is not known");
   const source = await sourceOf(repo, mirror);
   // By its commit: the branch may have gone on, or away.
   const checkout: Checkout = { mirror, commit, branch: null };
-  const clone = () => cloneMirror({ checkout, source, target: making, signal });
-  if (existsSync(mirror)) await holdMirror(mirror, signal, clone);
-  else await withMirror({ repos: paths.repos, source, ref: commit, signal }, clone);
+  const cloneOf = (from: Checkout) => cloneMirror({ checkout: from, source, target: making, signal });
+  const cloneAnew = () =>
+    withMirror({ repos: paths.repos, source, ref: commit, signal, notice }, (found) =>
+      cloneOf({ ...checkout, mirror: found.mirror }),
+    );
+  if (!existsSync(mirror)) await cloneAnew();
+  else await holdMirror({ mirror, signal, notice, whenSilent: cloneAnew }, () => cloneOf(checkout));
   await fillClone({ checkout, source, target: making, signal });
   await seedFromCommit({ run, commit, path: making, signal });
   if (branch !== null) {

@@ -1,10 +1,11 @@
 import { existsSync } from "node:fs";
-import { appendFile, copyFile, mkdir, readFile, realpath, rm, writeFile } from "node:fs/promises";
+import { appendFile, copyFile, mkdir, readFile, realpath, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { isDiskFull } from "../full-disk.ts";
 import { draftPrefix, type RunPaths } from "../paths.ts";
 import { decodePath, encodeList, GitError, type GitOptions, git, gitList, rawPath, tryGit } from "./git.ts";
 import { unsettleTimes } from "./index-times.ts";
+import { removeAtOnce } from "./remove.ts";
 import type { Workspace } from "./workspace.ts";
 
 /**
@@ -108,7 +109,7 @@ async function createStore(options: {
 }): Promise<void> {
   const { run, mirror, format, signal } = options;
   const store = storePath(run);
-  for (const made of [store, run.objects, run.index]) await rm(made, { recursive: true, force: true });
+  for (const made of [store, run.objects, run.index]) await removeAtOnce(made);
   await unsettleTimes(run);
   await git(["init", "--quiet", "--bare", "--template=", `--object-format=${format}`, store], {
     config: "none",

@@ -1,4 +1,5 @@
 import type { DataPaths, RunPaths } from "../paths.ts";
+import type { LockNotice } from "./lock.ts";
 import type { WorkspaceNews } from "./record.ts";
 
 /** Where a run works, as prepared by its first owner. */
@@ -37,6 +38,9 @@ export interface WorkspaceRequest {
   baseCommit?: string | null;
   /** The run whose workspace this one begins with, for a fork. */
   origin?: WorkspaceOrigin | null;
+  /** Throws LeaseLostError if the run belongs to another owner by now, who must find nothing changed. */
+  confirmOwned?: (() => Promise<void>) | undefined;
+  notice?: LockNotice | undefined;
 }
 
 export interface WorkspaceOrigin {

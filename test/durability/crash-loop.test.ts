@@ -1,8 +1,7 @@
-import { existsSync } from "node:fs";
+import { writeFileSync } from "node:fs";
 import path from "node:path";
 import { expect, test } from "vitest";
 import { expectSoundLogs } from "../helpers/invariants.ts";
-import { processesOf } from "../helpers/pawl-process.ts";
 import { createScenario, markOf, type Story } from "../helpers/scenario.ts";
 import { waitUntil } from "../helpers/wait-until.ts";
 
@@ -46,24 +45,17 @@ test("a run that kills its workers is tried alone, then ended as crash_loop, and
   expectSoundLogs(database);
 });
 
-test("a run that ends as crash_loop leaves no command behind, and what it had done is kept", async () => {
-  const scenario = await createScenario((_key, _done, run) => ({
-    toolCalls: [run(1, "echo half > half.txt; sleep 3600")],
-  }));
+test("what a run that ends as crash_loop had done is kept", async () => {
+  const scenario = await createScenario((_key, done, run) =>
+    done === 0 ? { toolCalls: [run(1, "echo half > half.txt")] } : { delayMs: 3000, content: "too late" },
+  );
   await scenario.enqueue(["k"]);
   const database = scenario.database();
-  const started = database.prepare("SELECT 1 FROM runs WHERE status = 'running' AND epoch = ?");
-  const id = String((await scenario.json("list"))[0]?.id);
-  const halfFile = path.join(scenario.folder, "data", "workspaces", id, "half.txt");
+  const asked = database.prepare("SELECT 1 FROM model_calls WHERE step = 2 AND state = 'sent' AND epoch = ?");
+  // The first one made a step, which is no strike.
   for (const epoch of [1, 2, 3, 4]) {
     const worker = scenario.worker();
-    await worker.says("sleep 3600");
-    expect(started.get(epoch), `try ${epoch}`).toBeDefined();
-    // It says so before it starts the command.
-    await waitUntil(() => existsSync(halfFile), {
-      timeoutMs: 20_000,
-      what: "the command is half done",
-    });
+    await waitUntil(() => asked.get(epoch) !== undefined, { timeoutMs: 20_000, what: `try ${epoch}` });
     worker.child.kill("SIGKILL");
     await worker.ended();
   }
@@ -74,7 +66,36 @@ test("a run that ends as crash_loop leaves no command behind, and what it had do
     changedFiles: ["half.txt"],
     error: expect.stringContaining("pawl retry"),
   });
-  expect(processesOf(path.join(scenario.folder, "data"))).toEqual([]);
   expect(scenario.effects()).toEqual([markOf("k", 1)]);
+  expectSoundLogs(database);
+});
+
+test("a long command survives any number of killed workers, and its output arrives whole, run once", async () => {
+  const scenario = await createScenario((_key, done, run) =>
+    done === 0
+      ? { toolCalls: [run(1, "until [ -e ../../../go ]; do sleep 0.1; done; echo the end")] }
+      : { content: "all done" },
+  );
+  await scenario.enqueue(["k"]);
+  const database = scenario.database();
+  const claimed = database.prepare("SELECT 1 FROM runs WHERE status = 'running' AND epoch = ?");
+  const kills = 6;
+  for (let epoch = 1; epoch <= kills; epoch += 1) {
+    const worker = scenario.worker();
+    const isOn = () => claimed.get(epoch) !== undefined && scenario.effects().length === 1;
+    await waitUntil(isOn, { timeoutMs: 20_000, what: `worker ${epoch} has the run` });
+    // Some before they found the command, some after.
+    if (epoch % 2 === 1) await worker.says(markOf("k", 1));
+    worker.child.kill("SIGKILL");
+    await worker.ended();
+  }
+  writeFileSync(path.join(scenario.folder, "go"), "");
+  expect((await scenario.worker().ended()).code).toBe(0);
+  expect((await scenario.json("show", "k"))[0]).toMatchObject({ status: "succeeded", epoch: kills + 1 });
+  expect(scenario.effects()).toEqual([markOf("k", 1)]);
+  const result = database.prepare("SELECT body FROM messages WHERE kind = 'result'").get() as {
+    body: string;
+  };
+  expect(JSON.parse(result.body).content).toContain(`${markOf("k", 1)}\nthe end`);
   expectSoundLogs(database);
 });

@@ -34,6 +34,7 @@ const editFile = { name: "edit_file", arguments: { path: "a.txt", oldText: "one"
 const sweep: string[][] = [
   ["worker.registered"],
   ["claim.committed"],
+  ["mirror.updated"],
   ["workspace.made"],
   ["workspace.prepared"],
   ["begin.committed"],
@@ -52,7 +53,7 @@ const sweep: string[][] = [
   ["call.finished:6"],
   ["summary.planned", "summary.answered", "compaction.committed"],
   ["compaction.committed:2", "finish.started"],
-  ["finish.prepared"],
+  ["finish.gathered", "finish.patched", "finish.prepared"],
   ["finish.committed"],
   ["model.answered:2", "command.started:2", "call.finished", "summary.answered", "plan.committed:2"],
   ["command.started:2", "takeover.committed"],

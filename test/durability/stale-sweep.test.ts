@@ -28,6 +28,8 @@ const editFile = { name: "edit_file", arguments: { path: "a.txt", oldText: "one"
 /** `call.started` is passed by: command, write_file, command, edit_file, command, command. */
 const sweep = [
   "claim.committed",
+  "mirror.updated",
+  "workspace.made",
   "workspace.prepared",
   "plan.committed:2",
   "model.answered:2",
@@ -40,11 +42,13 @@ const sweep = [
   "call.finished:2",
   "summary.planned",
   "finish.started",
+  "finish.gathered",
+  "finish.patched",
   "finish.prepared",
 ];
 
 describe("a worker stopped beyond its lease", () => {
-  test.each(sweep)("at %s does nothing when it wakes", async (point) => {
+  test.each(sweep)("at %s does nothing when it wakes", { timeout: 120_000 }, async (point) => {
     const scenario = await createScenario(story, { config });
     await scenario.enqueue(["k"]);
     const setting = point.includes(":") ? `${point}:stop` : `${point}:1:stop`;
@@ -53,7 +57,8 @@ describe("a worker stopped beyond its lease", () => {
       env: { PAWL_FAILPOINT: setting, PAWL_LEASE_MS: String(leaseMs) },
     });
     await stale.stopped();
-    expect((await scenario.worker().ended()).code).toBe(0);
+    // Where the stopped one holds a lock it is waited for first.
+    expect((await scenario.worker().ended(60_000)).code).toBe(0);
     const before = await everythingOf(scenario);
     process.kill(stale.pid, "SIGCONT");
     await stale.says("lease has run out");
@@ -74,6 +79,7 @@ async function everythingOf(scenario: Scenario) {
   const { path: workspace } = (run?.workspace ?? { path: "" }) as { path: string };
   const shell = (script: string) =>
     execFileSync("sh", ["-c", script], { cwd: path.resolve(workspace), encoding: "utf8" });
+  const runFolder = path.join(scenario.folder, "data", "runs", String(run?.id));
   const database = scenario.database();
   const rowsOf = (table: string) => database.prepare(`SELECT * FROM ${table} WHERE run_id IS NOT NULL`).all();
   return {
@@ -81,6 +87,10 @@ async function everythingOf(scenario: Scenario) {
     effects: scenario.effects(),
     requests: scenario.server.requests.length,
     files: shell("cat a.txt b.txt; git status --porcelain; git for-each-ref"),
+    // The same content written again is another file.
+    written: shell(
+      `cd '${runFolder}'; stat -c '%i %Y' final.patch workspace.json; git --git-dir git for-each-ref`,
+    ),
     rows: ["messages", "calls", "model_calls", "compactions", "snapshots", "events"].map(rowsOf),
   };
 }

@@ -147,6 +147,22 @@ test("kill ends the group, what left it, and the supervisor", async () => {
   expect(await environment.find(command)).toMatchObject({ state: "finished" });
 });
 
+test("whoever does not own a command can see that it runs, and changes nothing by looking", async () => {
+  const environment = localEnvironment();
+  const command = commandOf("sleep 300");
+  const folder = path.dirname(command.base);
+  expect(await environment.hasRunning(folder), "no such folder").toBe(false);
+  await environment.start(command);
+  const isSeen = () => environment.hasRunning(folder);
+  await waitUntil(isSeen, { timeoutMs: 10_000, what: "it runs" });
+  await environment.kill(command);
+  expect(await environment.hasRunning(folder), "it has ended").toBe(false);
+  const unstarted = path.join(folder, "2.1.1");
+  expect(existsSync(`${unstarted}.start`)).toBe(false);
+  expect(await environment.find({ ...command, base: unstarted })).toEqual({ state: "not_started" });
+  expect(await environment.hasRunning(folder), "it never started").toBe(false);
+});
+
 test("a command that did not start never will", async () => {
   const environment = localEnvironment();
   const command = commandOf("echo ran");

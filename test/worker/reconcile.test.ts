@@ -2,6 +2,7 @@ import path from "node:path";
 import Database from "better-sqlite3";
 import { expect, onTestFinished, test } from "vitest";
 import { openStore } from "../../src/db/store.ts";
+import { localEnvironment } from "../../src/environment/local.ts";
 import { createLogger } from "../../src/log.ts";
 import { bullmqQueue } from "../../src/queue/bullmq.ts";
 import type { Hint, Queue } from "../../src/queue/queue.ts";
@@ -39,7 +40,9 @@ async function setNet(): Promise<Net> {
   const signal = new AbortController().signal;
   const partsOf = async (queue: Queue) => {
     const ownId = await store.registerWorker(identity, { version: "1", leaseMs });
-    return { store, queue, logger, signal, ownId, self: { ...identity, host: "elsewhere" } };
+    const folders = { repos: "", workspaces: "", dataDir: path.dirname(file), database: file };
+    const self = { ...identity, host: "elsewhere" };
+    return { store, queue, logger, signal, ownId, self, paths: folders, environment: localEnvironment() };
   };
   return {
     ...scene,

@@ -54,7 +54,7 @@ export async function createWorld(folder: string, template: string): Promise<Wor
   const store = await openStore({ file, now: () => world.now });
   const world: World = {
     store,
-    disk: new Database(file, { readonly: true }),
+    disk: new Database(file),
     now,
     runs: new Map(),
     workers: new Map(),

@@ -1,28 +1,8 @@
 import { describe, expect, it } from "vitest";
-import { firstStep, leaseMs, type StoreFactory, setScene } from "./scene.ts";
+import { firstStep, identity, leaseMs, type StoreFactory, setScene } from "./scene.ts";
 
 export function describeWorkers(open: StoreFactory): void {
   describe("workers", () => {
-    it("hold a lease for as long as they renew it", async () => {
-      const { store, clock, addWorker } = await setScene(open);
-      const worker = await addWorker();
-      clock.at += leaseMs - 1;
-      expect(await store.renewLease(worker, leaseMs)).toBe(true);
-      clock.at += leaseMs - 1;
-      expect(await store.renewLease(worker, leaseMs)).toBe(true);
-      clock.at += leaseMs;
-      expect(await store.renewLease(worker, leaseMs)).toBe(false);
-    });
-
-    it("cannot renew once they were removed", async () => {
-      const { store, addWorker } = await setScene(open);
-      const worker = await addWorker();
-      await store.removeWorker(worker, "dead");
-      expect(await store.renewLease(worker, leaseMs)).toBe(false);
-      expect(await store.loadWorkers()).toEqual([]);
-      expect(await store.removeWorker(worker, "dead")).toBe(0);
-    });
-
     it("are not removed as expired while their lease holds", async () => {
       const { store, clock, add, addWorker, take } = await setScene(open);
       const worker = await addWorker();
@@ -48,13 +28,60 @@ export function describeWorkers(open: StoreFactory): void {
       expect((await store.getRun(id))?.strikes).toBe(0);
     });
 
-    it("leave no strike when they stop in order", async () => {
-      const { store, add, addWorker, take } = await setScene(open);
+    it.each([
+      ["stopped", 0],
+      ["rebooted", 0],
+      ["paused", 0],
+      ["lease_expired", 1],
+      ["dead", 1],
+    ] as const)("leave, when they are removed as %s, %i strikes", async (why, strikes) => {
+      const { store, clock, add, addWorker, take } = await setScene(open);
       const id = await add();
       const worker = await addWorker();
       await take(worker);
-      await store.removeWorker(worker, "stopped");
-      expect(await store.getRun(id)).toMatchObject({ status: "queued", strikes: 0 });
+      clock.at += leaseMs;
+      await store.removeWorker(worker, why);
+      expect(await store.getRun(id)).toMatchObject({ status: "queued", strikes });
+    });
+
+    it("leave a strike when they were stuck, whoever finds it", async () => {
+      const { store, clock, add, take } = await setScene(open);
+      const id = await add();
+      for (const [index, why] of (["stopped", "paused"] as const).entries()) {
+        const stuck = { version: "1", leaseMs, detail: "stuck" };
+        const worker = await store.registerWorker(identity, stuck);
+        await take(worker);
+        clock.at += leaseMs;
+        await store.removeWorker(worker, why);
+        expect(await store.getRun(id)).toMatchObject({ status: "queued", strikes: index + 1 });
+      }
+    });
+
+    it("leave no strike on a run whose command lives on", async () => {
+      const { store, add, addWorker, take } = await setScene(open);
+      const [busy, idle] = [await add(), await add()];
+      const worker = await addWorker();
+      await take(worker);
+      await take(worker);
+      expect(await store.loadOwned(worker)).toEqual([busy, idle]);
+      await store.removeWorker(worker, "dead", [busy]);
+      expect(await store.getRun(busy)).toMatchObject({ status: "queued", strikes: 0 });
+      expect(await store.getRun(idle)).toMatchObject({ status: "queued", strikes: 1 });
+    });
+
+    it("neither clear strikes by giving runs back, nor add any; a step clears them", async () => {
+      const { store, add, addWorker, take } = await setScene(open);
+      const id = await add();
+      const doomed = await addWorker();
+      await take(doomed);
+      await store.removeWorker(doomed, "dead");
+      const worker = await addWorker();
+      await store.release((await take(worker)).claim, 0);
+      expect((await store.getRun(id))?.strikes).toBe(1);
+      const { claim } = await take(worker);
+      await firstStep(store, claim);
+      await store.release(claim, 0);
+      expect((await store.getRun(id))?.strikes).toBe(0);
     });
 
     it("get a run that two died with only when they have no other, after all others; the third death ends it", async () => {
