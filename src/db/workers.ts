@@ -42,12 +42,6 @@ function isRemovalReason(text: string | null): text is RemovalReason {
   return text !== null && Object.hasOwn(isStrike, text);
 }
 
-interface TakeOver {
-  onFailure?: OnRowFailure | undefined;
-  /** Their commands live on without the worker. */
-  busyRuns?: readonly string[];
-}
-
 export function workerVerbs(context: StoreContext) {
   const { sqlite, db, read, write, now, newId } = context;
   const record = recordEvent(context);
@@ -116,7 +110,14 @@ export function workerVerbs(context: StoreContext) {
   }
 
   /** Gives the runs of workers that were removed to others; gives how many. */
-  function takeOverLost({ onFailure, busyRuns = [] }: TakeOver = {}): Promise<number> {
+  function takeOverLost({
+    onFailure,
+    busyRuns = [],
+  }: {
+    onFailure?: OnRowFailure | undefined;
+    /** Their commands live on without the worker. */
+    busyRuns?: readonly string[];
+  } = {}): Promise<number> {
     return forEachRun({
       load: (afterId) => read(() => findLost.all({ afterId })),
       act: (id) =>
