@@ -46,9 +46,6 @@ const settingsSchema = z.strictObject({
   concurrency: integer("a whole number of runs", { minimum: 1, maximum: 1000 }),
 });
 
-/** Also what doctor looks for where the settings cannot be read. */
-export const defaultMinFreeBytes = 1024 ** 3;
-
 /** What a configuration file may say. Paths are relative to the file. */
 export type Settings = z.input<typeof settingsSchema>;
 
@@ -71,8 +68,8 @@ export interface Config {
   timeLimitMs: number | null;
   commandTimeoutMs: number;
   leaseMs: number;
-  /** With less free on its disk a worker claims nothing new. */
-  minFreeBytes: number;
+  /** With less free on its disk a worker claims nothing new; null is the default of `roomAt`. */
+  minFreeBytes: number | null;
   /** URL of Redis; null is the embedded queue. */
   queue: string | null;
   db: "embedded";
@@ -127,7 +124,7 @@ export async function loadConfig(options: {
     timeLimitMs: settings.timeLimitMs ?? null,
     commandTimeoutMs: settings.commandTimeoutMs ?? 120_000,
     leaseMs: settings.leaseMs ?? 60_000,
-    minFreeBytes: settings.minFreeBytes ?? defaultMinFreeBytes,
+    minFreeBytes: settings.minFreeBytes ?? null,
     queue: settings.queue === "embedded" ? null : (settings.queue ?? null),
     db: "embedded",
     logLevel: settings.logLevel ?? "info",

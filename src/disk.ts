@@ -52,10 +52,22 @@ export async function requireLocalDisk(folder: string): Promise<void> {
   );
 }
 
-/** Bytes that this user may still write there. */
-export async function freeBytesAt(folder: string): Promise<number> {
-  const { bavail, bsize } = await statfs(nearestFolder(folder));
-  return bavail * bsize;
+/** What is free by default before nothing new is begun: this, and on a small disk this part of it. */
+const defaultMinFree = { bytes: 1024 ** 3, share: 1 / 20 };
+
+/** The room on the disk of a folder, in bytes. */
+export interface Room {
+  /** What this user may still write. */
+  freeBytes: number;
+  /** Below this nothing new is begun. */
+  minFreeBytes: number;
+}
+
+/** The room at a folder; `minFreeBytes` as configured, null for the default. */
+export async function roomAt(folder: string, minFreeBytes: number | null): Promise<Room> {
+  const { bavail, blocks, bsize } = await statfs(nearestFolder(folder));
+  const byDefault = Math.min(defaultMinFree.bytes, Math.floor(blocks * bsize * defaultMinFree.share));
+  return { freeBytes: bavail * bsize, minFreeBytes: minFreeBytes ?? byDefault };
 }
 
 /** The folder, or the nearest one above that there is. */

@@ -31,7 +31,7 @@ describe("order of settings", () => {
       timeLimitMs: null,
       commandTimeoutMs: 120_000,
       leaseMs: 60_000,
-      minFreeBytes: 1024 ** 3,
+      minFreeBytes: null,
       queue: null,
       db: "embedded",
       logLevel: "info",

@@ -1,24 +1,21 @@
 import path from "node:path";
 import { beforeEach, describe, expect, test, vi } from "vitest";
 import { openStore } from "../src/db/store.ts";
-import { freeBytesAt, networkFileSystem } from "../src/disk.ts";
+import { networkFileSystem, roomAt } from "../src/disk.ts";
 import { ConfigError } from "../src/errors.ts";
 import { temporaryFolder } from "./helpers/temporary-folder.ts";
 
-/** What statfs says of the kind of every file system; null is the truth. */
-let type: number | null = null;
+/** What statfs says of every file system beside the truth. */
+let said: { type?: number; blocks?: number; bsize?: number; bavail?: number } = {};
 
 vi.mock("node:fs/promises", async (load) => {
   const real = await load<typeof import("node:fs/promises")>();
-  const statfs = async (folder: string) => {
-    const facts = await real.statfs(folder);
-    return type === null ? facts : { ...facts, type };
-  };
+  const statfs = async (folder: string) => ({ ...(await real.statfs(folder)), ...said });
   return { ...real, statfs };
 });
 
 beforeEach(() => {
-  type = null;
+  said = {};
 });
 
 describe("the kind of a file system", () => {
@@ -55,18 +52,29 @@ describe("the kind of a file system", () => {
 });
 
 test("a database on a network file system is not opened, and the folder is not made", async () => {
-  type = 0x6969;
+  said = { type: 0x6969 };
   const folder = path.join(temporaryFolder(), "data");
   const refused = openStore({ file: path.join(folder, "pawl.db") });
   await expect(refused).rejects.toBeInstanceOf(ConfigError);
   await expect(refused).rejects.toThrow(
     `expected the data directory on a local disk, got ${folder} on NFS, where SQLite can lose data: set PAWL_HOME`,
   );
-  type = null;
+  said = {};
   await (await openStore({ file: path.join(folder, "pawl.db") })).close();
 });
 
 test("the room of a folder that is not made yet is that of its parent", async () => {
   const folder = temporaryFolder();
-  expect(await freeBytesAt(path.join(folder, "a", "b"))).toBeGreaterThan(0);
+  const missing = path.join(folder, "a", "b");
+  expect(await roomAt(missing, 7)).toEqual({ freeBytes: expect.any(Number), minFreeBytes: 7 });
+});
+
+test("a small disk is full later than a large one, unless the settings say otherwise", async () => {
+  const folder = temporaryFolder();
+  const gigabyte = 1024 ** 3;
+  said = { bavail: 1, blocks: 10_000, bsize: gigabyte };
+  expect(await roomAt(folder, null)).toEqual({ freeBytes: gigabyte, minFreeBytes: gigabyte });
+  said = { ...said, blocks: 5 };
+  expect(await roomAt(folder, null)).toEqual({ freeBytes: gigabyte, minFreeBytes: gigabyte / 4 });
+  expect(await roomAt(folder, 7)).toEqual({ freeBytes: gigabyte, minFreeBytes: 7 });
 });

@@ -2,9 +2,9 @@ import { constants } from "node:fs";
 import { access } from "node:fs/promises";
 import { execa } from "execa";
 import { hasData, resolveDataPaths } from "../config/data-directory.ts";
-import { defaultMinFreeBytes, loadConfig } from "../config.ts";
+import { loadConfig } from "../config.ts";
 import { inspectSchema, type SchemaState, sqliteVersion } from "../db/inspect.ts";
-import { freeBytesAt, nearestFolder, requireLocalDisk } from "../disk.ts";
+import { nearestFolder, requireLocalDisk, roomAt } from "../disk.ts";
 import { messageOf } from "../errors.ts";
 import type { DataPaths } from "../paths.ts";
 import { reportStatus } from "../report/status.ts";
@@ -44,15 +44,15 @@ async function checkDisk({ dataDir, workspaces }: DataPaths): Promise<Omit<Check
   await access(nearestFolder(dataDir), constants.W_OK);
   const least = await loadConfig({ cwd: process.cwd(), env: process.env }).then(
     ({ minFreeBytes }) => minFreeBytes,
-    () => defaultMinFreeBytes,
+    () => null,
   );
-  const free = { [dataDir]: await freeBytesAt(dataDir), [workspaces]: await freeBytesAt(workspaces) };
-  const low = Object.entries(free).find(([, bytes]) => bytes < least);
-  const detail = `${dataDir}, ${byteSize(free[dataDir] ?? 0)} free`;
-  if (low === undefined) return { ok: true, detail };
-  const [folder, bytes] = low;
-  const advice = `workers begin nothing new below ${byteSize(least)}: make room, or set minFreeBytes or PAWL_HOME`;
-  return { ok: false, detail: `${folder}, ${byteSize(bytes)} free; ${advice}` };
+  for (const folder of [dataDir, workspaces]) {
+    const { freeBytes, minFreeBytes } = await roomAt(folder, least);
+    if (freeBytes >= minFreeBytes) continue;
+    const advice = `workers begin nothing new below ${byteSize(minFreeBytes)}: make room, or set minFreeBytes or PAWL_HOME`;
+    return { ok: false, detail: `${folder}, ${byteSize(freeBytes)} free; ${advice}` };
+  }
+  return { ok: true, detail: `${dataDir}, ${byteSize((await roomAt(dataDir, least)).freeBytes)} free` };
 }
 
 const schemaWords: Record<SchemaState, string> = {

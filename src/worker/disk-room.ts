@@ -1,5 +1,5 @@
 import type { Store } from "../db/store.ts";
-import { freeBytesAt } from "../disk.ts";
+import { type Room, roomAt } from "../disk.ts";
 import type { Logger } from "../log.ts";
 import type { DataPaths } from "../paths.ts";
 import { freeOldest } from "./free-workspaces.ts";
@@ -8,8 +8,8 @@ export interface DiskRoomOptions {
   store: Store;
   paths: DataPaths;
   logger: Logger;
-  /** Below this many free bytes nothing new is claimed; 0 turns it off. */
-  minFreeBytes: number;
+  /** Below this many free bytes nothing new is claimed; 0 turns it off, null is the default. */
+  minFreeBytes: number | null;
 }
 
 /** Whether a worker may claim: full disks are left to the runs that are at work already. */
@@ -19,14 +19,13 @@ export interface DiskRoom {
 }
 
 /** What lacks, as people read it. */
-function describeLow({ folder, freeBytes }: Low, minFreeBytes: number): string {
+function describeLow({ folder, freeBytes, minFreeBytes }: Low): string {
   const inMegabytes = (bytes: number) => `${Math.floor(bytes / 1024 ** 2)} MB`;
   return `${inMegabytes(freeBytes)} free at ${folder}, less than ${inMegabytes(minFreeBytes)} (minFreeBytes)`;
 }
 
-interface Low {
+interface Low extends Room {
   folder: string;
-  freeBytes: number;
 }
 
 export function watchDiskRoom(options: DiskRoomOptions & { workerId: string }): DiskRoom {
@@ -35,15 +34,15 @@ export function watchDiskRoom(options: DiskRoomOptions & { workerId: string }): 
   let wasLow = false;
 
   async function findLow(folder: string): Promise<Low | null> {
-    const freeBytes = await freeBytesAt(folder);
-    return freeBytes < minFreeBytes ? { folder, freeBytes } : null;
+    const room = await roomAt(folder, minFreeBytes);
+    return room.freeBytes < room.minFreeBytes ? { folder, ...room } : null;
   }
 
   function say(low: Low | null): void {
     if ((low !== null) === wasLow) return;
     wasLow = low !== null;
-    logger.info(low === null ? "disk.room" : "disk.low", { ...low, minFreeBytes });
-    const detail = low === null ? null : `takes nothing new: ${describeLow(low, minFreeBytes)}`;
+    logger.info(low === null ? "disk.room" : "disk.low", { ...low });
+    const detail = low === null ? null : `takes nothing new: ${describeLow(low)}`;
     // Not awaited: on a full disk even this waits for room.
     store.noteWorker(workerId, detail).catch((error: unknown) => {
       logger.info("worker.upkeep_failed", { error: String(error) });

@@ -26,7 +26,7 @@ export interface WorkerOptions extends Omit<RunResources, "isStopping"> {
   concurrency: number;
   leaseMs: number;
   /** With less free on the disk of the data or the workspaces, nothing new is claimed; 0 turns it off. */
-  minFreeBytes: number;
+  minFreeBytes: number | null;
   version: string;
   /** Stop once there is nothing left to do. */
   drain?: boolean;
