@@ -7,7 +7,7 @@ import { migrate } from "drizzle-orm/better-sqlite3/migrator";
 import { readMigrationFiles } from "drizzle-orm/migrator";
 import { requireLocalDisk } from "../disk.ts";
 import { ConfigError, DatabaseError } from "../errors.ts";
-import { retryBusy } from "./writer.ts";
+import { isFull, retryBusy } from "./writer.ts";
 
 const migrationsFolder = fileURLToPath(new URL("../../migrations", import.meta.url));
 /** Below this, two connections in WAL mode can corrupt the file (the WAL-reset bug, fixed in 3.51.3). */
@@ -136,6 +136,12 @@ export function explainDatabase(error: unknown, file: string): unknown {
   if (code.startsWith("SQLITE_CORRUPT")) {
     return new DatabaseError(
       `expected pawl's database at ${file}, but the file is damaged: stop all workers, keep a copy of it (with its -wal), then restore it from a backup, or put in its place what \`sqlite3 ${file} .recover | sqlite3 recovered.db\` can still read`,
+      { cause: error },
+    );
+  }
+  if (isFull(error)) {
+    return new DatabaseError(
+      `expected room on the disk of ${file}, got "database or disk is full", so nothing was stored: make room and try again`,
       { cause: error },
     );
   }

@@ -111,8 +111,9 @@ export function createWriter(sqlite: Database.Database): Writer {
   };
 }
 
-function isFull(error: unknown): boolean {
-  return error instanceof Database.SqliteError && error.code === "SQLITE_FULL";
+/** A full disk: for the file and its log, or for the memory that the processes share, which is a file too. */
+export function isFull(error: unknown): boolean {
+  return error instanceof Database.SqliteError && /^SQLITE_(FULL|IOERR_SHMSIZE)/.test(error.code);
 }
 
 export function isBusy(error: unknown): boolean {

@@ -45,6 +45,24 @@ describe.skipIf(!canMount())("on a full disk (needs to mount one)", () => {
     await expectWhole(disk.scenario, worker);
   });
 
+  test("what cannot be enqueued is refused in one line, and nothing of it is stored", async () => {
+    const disk = await createDisk(() => simple);
+    disk.fill();
+    const at = { cwd: disk.scenario.folder, env: disk.scenario.env };
+    const prompts = Array.from({ length: 500 }, (_, n) =>
+      JSON.stringify({ prompt: "x".repeat(200), key: `n${n}` }),
+    );
+    writeFileSync(path.join(disk.scenario.folder, "many.jsonl"), prompts.join("\n"));
+    const { code, stderr } = await runPawl(["enqueue", "--file", "many.jsonl"], at);
+    expect({ code, lines: stderr.trim().split("\n") }).toEqual({
+      code: 2,
+      lines: [expect.stringMatching(/expected room on the disk .*make room and try again/)],
+    });
+    disk.free();
+    expect(await disk.scenario.json("status")).toMatchObject([{ total: 1 }]);
+    await expectWhole(disk.scenario, disk.scenario.worker());
+  });
+
   test("a worker waits for room to make a workspace", async () => {
     const disk = await createDisk(() => simple);
     const asleep = disk.scenario.worker({ env: { PAWL_FAILPOINT: "claim.committed:1:stop" } });
