@@ -12,8 +12,8 @@ import { publishHints, reconcile, removeWorker, sweep } from "./reconcile.ts";
 
 /** How often a worker looks for cancel and pause requests of its runs. */
 const lookMs = 250;
-/** How often it looks for dead owners, due wake-ups, and runs that no hint came for. */
-const sweepMs = 1000;
+/** How often it looks for dead owners, due wake-ups, and runs that no hint came for: within a second, with the look it waits for. */
+const sweepMs = 750;
 /** After a stop is asked for, steps may go on this long; then they are left where they are. */
 const stopGraceMs = 8000;
 const lastGraceMs = 1000;

@@ -1,3 +1,5 @@
+import { writeFileSync } from "node:fs";
+import path from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { expectSoundLogs } from "../helpers/invariants.ts";
 import { runPawl } from "../helpers/pawl-process.ts";
@@ -67,6 +69,32 @@ describeWithRedis("delivery by Redis", () => {
     const meta = scenario.database().prepare("SELECT key FROM meta ORDER BY key").pluck();
     expect(meta.all(), "a pass of the reconciler was done").toEqual(["queue_incarnation", "reconciled"]);
     expectEachOnce(scenario, keys);
+  });
+
+  test("a killed worker is noticed, and its runs are claimed, within seconds by one that only waits for hints", async () => {
+    const redis = await startOwnRedis();
+    const untilTold = "until [ -e ../../../go ]; do sleep 0.1; done";
+    const scenario = await createScenario(
+      (_key, done, run) => (done === 0 ? { toolCalls: [run(1, untilTold)] } : { content: "all done" }),
+      { env: { PAWL_QUEUE: redis.url } },
+    );
+    await scenario.enqueue(["a", "b"]);
+    const doomed = scenario.worker({ args: ["--concurrency", "2"] });
+    await waitUntil(() => scenario.effects().length === 2, { timeoutMs: 20_000, what: "both run" });
+    const idle = scenario.worker();
+    await idle.says("takes up to");
+    const database = scenario.database();
+    const isDead = database.prepare("SELECT 1 FROM workers WHERE detail = 'dead'");
+    const claims = database.prepare("SELECT 1 FROM events WHERE kind = 'claimed' AND epoch = 2");
+    doomed.child.kill("SIGKILL");
+    await doomed.ended();
+    // A second by itself; the rest is for a busy machine.
+    await waitUntil(() => isDead.get() !== undefined, { timeoutMs: 2000, what: "the death is noticed" });
+    await waitUntil(() => claims.all().length === 2, { timeoutMs: 1500, what: "its runs are claimed" });
+    writeFileSync(path.join(scenario.folder, "go"), "");
+    expect((await idle.ended()).code).toBe(0);
+    expect(scenario.effects().toSorted()).toEqual(["a", "b"].map((key) => markOf(key, 1)));
+    expectSoundLogs(database);
   });
 
   test("FLUSHALL and a restart with nothing in it lose no run and abort none", async () => {
