@@ -1,4 +1,4 @@
-import { writeFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { expect, test } from "vitest";
 import { expectSoundLogs } from "../helpers/invariants.ts";
@@ -98,4 +98,35 @@ test("a long command survives any number of killed workers, and its output arriv
   };
   expect(JSON.parse(result.body).content).toContain(`${markOf("k", 1)}\nthe end`);
   expectSoundLogs(database);
+});
+
+test("a command of a minute survives three killed workers, and its output arrives whole, run once", {
+  timeout: 150_000,
+}, async () => {
+  const seconds = 60;
+  const scenario = await createScenario((_key, done, run) =>
+    done === 0
+      ? { toolCalls: [run(1, `for n in $(seq ${seconds}); do echo "second $n"; sleep 1; done`)] }
+      : { content: "all done" },
+  );
+  await scenario.enqueue(["k"]);
+  const id = String((await scenario.json("list"))[0]?.id);
+  const outputs = path.join(scenario.folder, "data", "runs", id, "outputs");
+  const hasSaid = (line: string) =>
+    existsSync(outputs) &&
+    readdirSync(outputs).some((file) => readFileSync(path.join(outputs, file), "utf8").includes(line));
+  for (const second of [5, 20, 40]) {
+    const worker = scenario.worker();
+    await waitUntil(() => hasSaid(`second ${second}\n`), { timeoutMs: 60_000, what: `second ${second}` });
+    worker.child.kill("SIGKILL");
+    await worker.ended();
+  }
+  expect((await scenario.worker().ended(60_000)).code).toBe(0);
+  expect((await scenario.json("show", "k"))[0]).toMatchObject({ status: "succeeded", epoch: 4 });
+  const { body } = scenario.database().prepare("SELECT body FROM messages WHERE kind = 'result'").get() as {
+    body: string;
+  };
+  const lines = Array.from({ length: seconds }, (_, n) => `second ${n + 1}`);
+  expect(JSON.parse(body).content).toContain([markOf("k", 1), ...lines].join("\n"));
+  expect(scenario.effects()).toEqual([markOf("k", 1)]);
 });
