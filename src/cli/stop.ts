@@ -1,8 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Store } from "../db/store.ts";
-import { reportStatus, type StatusReport } from "../report/status.ts";
 import { counted } from "../report/text.ts";
-import { isProvenDead, ownIdentity } from "../worker/identity.ts";
+import { fateOf, isProvenDead, ownIdentity } from "../worker/identity.ts";
 import { openLook } from "./look.ts";
 import { note, print, printJson } from "./output.ts";
 
@@ -19,10 +18,9 @@ interface Stopped {
 
 /** `pawl stop`: asks every worker to stop, as SIGTERM would, and waits for them; exit 1 if one did not. */
 export async function stop(options: { json?: boolean }): Promise<void> {
-  const { paths, store } = await openLook();
+  const { store } = await openLook();
   try {
-    const report = await reportStatus(store, { dataDir: paths.dataDir });
-    const workers = store ? await stopAll(store, report.workers, options) : [];
+    const workers = store ? await stopAll(store, options) : [];
     const ok = workers.every((worker) => worker.stopped);
     if (options.json) printJson({ ok, workers });
     else if (workers.length === 0) note("no worker is alive");
@@ -32,12 +30,13 @@ export async function stop(options: { json?: boolean }): Promise<void> {
   }
 }
 
-/** All are asked before one is waited for. */
-async function stopAll(
-  store: Store,
-  workers: StatusReport["workers"],
-  options: { json?: boolean },
-): Promise<Stopped[]> {
+/** All are asked before one is waited for; also those that lost their lease, as long as their process is there. */
+async function stopAll(store: Store, options: { json?: boolean }): Promise<Stopped[]> {
+  const self = ownIdentity();
+  const workers = (await store.countOwned()).filter((worker) => {
+    const fate = fateOf(worker, self);
+    return fate === "alive" || (fate === "unknown" && worker.leaseUntil > store.now());
+  });
   for (const { id } of workers) await store.askToStop(id);
   const deadlineAt = Date.now() + waitMs;
   return Promise.all(
@@ -52,12 +51,12 @@ async function stopAll(
   );
 }
 
-/** A lease that ran out is no end: its process may be alive, and notices that it was asked. */
+/** A worker that others removed may be alive: it notices, and that it was asked. */
 async function hasStopped(store: Store, id: string, deadlineAt: number): Promise<boolean> {
   const self = ownIdentity();
   for (;;) {
     const worker = await store.getWorker(id);
-    const isOver = worker === undefined || (worker.stoppedAt !== null && worker.detail !== "lease_expired");
+    const isOver = worker === undefined || (worker.stoppedAt !== null && worker.detail === "stopped");
     if (isOver || isProvenDead(worker, self)) return true;
     if (Date.now() > deadlineAt) return false;
     await sleep(pollMs);

@@ -117,12 +117,15 @@ export function backupAdopter({ sqlite, now }: StoreContext): () => void {
   const raise = sqlite.prepare<[number]>(
     "UPDATE runs SET epoch = epoch + ?, strikes = 0 WHERE status IN ('queued', 'running', 'waiting')",
   );
-  const expire = sqlite.prepare("UPDATE workers SET lease_until = 0 WHERE stopped_at IS NULL");
+  // In order: that they are not here is no fault of their runs.
+  const stop = sqlite.prepare<[number]>(
+    "UPDATE workers SET stopped_at = ?, lease_until = 0, detail = 'stopped' WHERE stopped_at IS NULL",
+  );
   return () => {
     const madeAt = takeMark.get(madeKey);
     if (madeAt === undefined) return;
     // A run is claimed less than once a second; a second restoration of the same copy comes later, and so begins higher.
     raise.run(Math.max(leastEpochsAhead, Math.ceil((now() - Number(madeAt)) / 1000)));
-    expire.run();
+    stop.run(now());
   };
 }

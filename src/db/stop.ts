@@ -39,8 +39,12 @@ export function stopVerbs({ sqlite, db, read, write, now, newestMigration }: Sto
     /** What people should know of a worker that is alive; null takes it back. */
     noteWorker(workerId: string, detail: string | null): Promise<void> {
       return write(() => {
-        const isAlive = and(eq(workers.id, workerId), isNull(workers.stoppedAt));
-        db.update(workers).set({ detail }).where(isAlive).run();
+        // Its own thread may have written that it is stuck: that stays.
+        const mayWrite = sql`stopped_at IS NULL AND detail IS NOT 'stuck'`;
+        db.update(workers)
+          .set({ detail })
+          .where(and(eq(workers.id, workerId), mayWrite))
+          .run();
       });
     },
   };

@@ -42,6 +42,12 @@ function isRemovalReason(text: string | null): text is RemovalReason {
   return text !== null && Object.hasOwn(isStrike, text);
 }
 
+export interface TakeOverOptions {
+  onFailure?: OnRowFailure | undefined;
+  /** Whether a command of the run lives on without the worker: then its loss is not held against the run. */
+  isBusy?: ((runId: string) => Promise<boolean>) | undefined;
+}
+
 export function workerVerbs(context: StoreContext) {
   const { sqlite, db, read, write, now, newId } = context;
   const record = recordEvent(context);
@@ -50,7 +56,6 @@ export function workerVerbs(context: StoreContext) {
 
   const lanes = laneVerbs(context);
   const hasProgress = progressCheck(context);
-  const owned = (workerId: string) => and(eq(runs.ownerId, workerId), sql`status = 'running'`);
 
   /** Runs that are running for nobody: their owner has stopped or was removed. */
   const findLost = sqlite.prepare<{ afterId: string }, { id: string }>(`
@@ -110,25 +115,20 @@ export function workerVerbs(context: StoreContext) {
   }
 
   /** Gives the runs of workers that were removed to others; gives how many. */
-  function takeOverLost({
-    onFailure,
-    busyRuns = [],
-  }: {
-    onFailure?: OnRowFailure | undefined;
-    /** Their commands live on without the worker. */
-    busyRuns?: readonly string[];
-  } = {}): Promise<number> {
+  function takeOverLost({ onFailure, isBusy = async () => false }: TakeOverOptions = {}): Promise<number> {
     return forEachRun({
       load: (afterId) => read(() => findLost.all({ afterId })),
-      act: (id) =>
-        write(() => {
+      act: async (id) => {
+        const wasBusy = await isBusy(id);
+        return write(() => {
           const found = findOwner.get({ id });
           // By now another may have taken it over, and a third may own it.
           if (!found || (found.run.ownerId !== null && found.stoppedAt === null)) return false;
           const why = isRemovalReason(found.why) ? found.why : "dead";
-          takeOver(found.run, { why, isBusy: busyRuns.includes(id) });
+          takeOver(found.run, { why, isBusy: wasBusy });
           return true;
-        }),
+        });
+      },
       onFailure,
     });
   }
@@ -160,22 +160,15 @@ export function workerVerbs(context: StoreContext) {
       return read(() => db.select().from(workers).where(isNull(workers.stoppedAt)).all());
     },
 
-    /** Ids of the runs that a worker owns. */
-    async loadOwned(workerId: string): Promise<string[]> {
-      const rows = await read(() => db.select({ id: runs.id }).from(runs).where(owned(workerId)).all());
-      return rows.map(({ id }) => id);
-    },
-
     /**
      * Ends a worker: because it stops, because it is proven dead, or because its lease ran out (checked here again).
-     * Runs it still owned are queued for others; those that were asked to pause wait, those asked to cancel end. The loss is
-     * not held against `busyRuns`, whose commands live on without the worker. Returns how many runs there were. One that
-     * fails stays as it is, for `takeOverLost`.
+     * Runs it still owned are queued for others; those that were asked to pause wait, those asked to cancel end. Returns
+     * how many runs there were. One that fails stays as it is, for `takeOverLost`.
      */
     async removeWorker(
       workerId: string,
       reason: RemovalReason,
-      busyRuns: readonly string[] = [],
+      isBusy?: TakeOverOptions["isBusy"],
     ): Promise<number> {
       const isRemoved = await write(() => {
         const mustExpire = reason === "lease_expired" || reason === "paused";
@@ -188,7 +181,7 @@ export function workerVerbs(context: StoreContext) {
         db.update(workers).set({ stoppedAt: now(), leaseUntil: 0, detail: why }).where(here).run();
         return true;
       });
-      return isRemoved ? takeOverLost({ busyRuns }) : 0;
+      return isRemoved ? takeOverLost({ isBusy }) : 0;
     },
 
     takeOverLost,

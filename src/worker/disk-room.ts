@@ -53,10 +53,16 @@ export function watchDiskRoom(options: DiskRoomOptions & { workerId: string }): 
     async isThere(signal) {
       if (minFreeBytes === 0) return true;
       const hasRoom = async () => (await findLow(paths.workspaces)) === null;
-      if (!(await hasRoom())) await free(hasRoom, signal);
+      // A worker that is to stop does not wait for a large folder to be deleted.
+      if (!(await hasRoom())) await Promise.race([free(hasRoom, signal), untilAborted(signal)]);
       const low = (await findLow(paths.dataDir)) ?? (await findLow(paths.workspaces));
       say(low);
       return low === null;
     },
   };
+}
+
+async function untilAborted(signal: AbortSignal): Promise<void> {
+  if (!signal.aborted)
+    await new Promise((resolve) => signal.addEventListener("abort", resolve, { once: true }));
 }

@@ -7,6 +7,8 @@ import type { DiskRoomOptions } from "./disk-room.ts";
 const pageSize = 100;
 /** Once all have been looked at, they are not looked at again for this long. */
 const restMs = 10_000;
+/** One that takes longer, or whose lock is held for longer, stays. */
+const freeTimeoutMs = 60_000;
 
 /**
  * Deletes workspaces of ended runs, oldest end first, until there is room. One that has to stay is not looked at again by this
@@ -16,10 +18,11 @@ export function freeOldest({ store, paths, logger }: DiskRoomOptions) {
   let last: EndedRun | undefined;
   let restUntil = 0;
 
-  async function freeOne(run: EndedRun): Promise<void> {
+  async function freeOne(run: EndedRun, stop: AbortSignal): Promise<void> {
     const { id, tree, headCommit } = run;
+    const signal = AbortSignal.any([stop, AbortSignal.timeout(freeTimeoutMs)]);
     try {
-      const freed = await freeWorkspace({ run: runPaths(paths, id), tree, headCommit });
+      const freed = await freeWorkspace({ run: runPaths(paths, id), tree, headCommit, signal });
       if ("kept" in freed) return logger.debug("workspace.kept", { run: id, why: freed.kept });
       logger.info("workspace.freed", { run: id, path: freed.path });
       // Not awaited: on a full disk it waits for room, which the next one may make.
@@ -38,7 +41,7 @@ export function freeOldest({ store, paths, logger }: DiskRoomOptions) {
       for (const run of page) {
         if (signal.aborted || (await hasRoom())) return;
         last = run;
-        await freeOne(run);
+        await freeOne(run, signal);
       }
       if (page.length === 0) break;
     }

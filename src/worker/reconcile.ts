@@ -96,23 +96,20 @@ async function takeOverDead(
     }
   }
   // What was left over: whoever removed the worker was killed before it took the runs over.
-  return taken + (await store.takeOverLost({ onFailure }));
+  return taken + (await store.takeOverLost({ onFailure, isBusy: busyCheck(options) }));
+}
+
+/** Ends a worker and gives its runs back to the queue; returns how many there were. */
+export function removeWorker(removal: Removal, workerId: string, why: RemovalReason): Promise<number> {
+  return removal.store.removeWorker(workerId, why, busyCheck(removal));
 }
 
 /**
- * Ends a worker and gives its runs back to the queue; returns how many there were. A command that lives on under its
- * supervisor is no reason to suspect its run: it did not take the worker along, and its own time limit ends it.
+ * A command that lives on under its supervisor is no reason to suspect its run: it did not take the worker along, and its
+ * own time limit ends it.
  */
-export async function removeWorker(
-  { store, paths, environment }: Removal,
-  workerId: string,
-  why: RemovalReason,
-): Promise<number> {
-  const busy: string[] = [];
-  for (const id of await store.loadOwned(workerId)) {
-    if (await environment.hasRunning(runPaths(paths, id).calls)) busy.push(id);
-  }
-  return store.removeWorker(workerId, why, busy);
+function busyCheck({ paths, environment }: Removal): (runId: string) => Promise<boolean> {
+  return (runId) => environment.hasRunning(runPaths(paths, runId).calls);
 }
 
 /** Tells the queue of every queued run it has not been told of. A failure is left for the next pass. */

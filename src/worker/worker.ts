@@ -136,6 +136,8 @@ async function claimLoop({ context, workerId, signal }: Loop): Promise<void> {
   const { store, queue } = options;
   const room = watchDiskRoom({ ...options, workerId });
   let freed = new AbortController();
+  // Not AbortSignal.any, which leaks a little at each look.
+  signal.addEventListener("abort", () => freed.abort());
   while (!signal.aborted) {
     while (hasRoom(context) && (await room.isThere(signal)) && !signal.aborted) {
       const row = await store.claim(workerId, { runId: options.only, isAlone: running.size === 0 });
@@ -155,8 +157,7 @@ async function claimLoop({ context, workerId, signal }: Loop): Promise<void> {
       running.set(row.id, { controller, leaving, done, wantsAlone: row.strikes >= strikesUntilSuspect });
     }
     if (running.size === 0 && (await isDone(options))) return;
-    const wake = AbortSignal.any([signal, freed.signal]);
-    await (hasRoom(context) ? queue.wait(sweepMs, wake) : waitFor(sweepMs, wake));
+    await (hasRoom(context) ? queue.wait(sweepMs, freed.signal) : waitFor(sweepMs, freed.signal));
     if (freed.signal.aborted) freed = new AbortController();
   }
 }
@@ -204,6 +205,7 @@ async function lookAfter({ context, workerId, signal }: Loop): Promise<void> {
     }
     await waitFor(lookMs, signal);
   }
+  await Promise.race([beside, sleep(lastGraceMs, undefined, { ref: false })]);
 }
 
 async function passRequests({ options, running }: Context, workerId: string): Promise<void> {

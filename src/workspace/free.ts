@@ -1,9 +1,9 @@
 import { randomUUID } from "node:crypto";
 import { existsSync } from "node:fs";
-import { rename, rm } from "node:fs/promises";
+import { readdir, rename, rm } from "node:fs/promises";
 import path from "node:path";
 import type { RunPaths } from "../paths.ts";
-import { GitError, type GitOptions, git } from "./git.ts";
+import { decodePath, GitError, type GitOptions, git, gitList } from "./git.ts";
 import { withLock } from "./lock.ts";
 import { readPatch } from "./patch-file.ts";
 import { readRecord, type WorkspaceRecord } from "./record.ts";
@@ -35,17 +35,29 @@ export async function freeWorkspace(options: FreeOptions): Promise<Freed> {
   if (record === null) return { kept: "it has no record" };
   const { kind, path: folder } = record.workspace;
   if (kind === "dir") return { kept: "it is a folder of the user's" };
-  return withLock({ file: path.join(run.dir, "workspace.lock"), signal }, async () => {
+  // A data directory that was copied has records of folders that are the original's.
+  if (folder !== run.workspace) return { kept: `it is at another place: ${folder}` };
+  const whenSilent = async () => ({ kept: "its lock is held by a process that is stopped" });
+  const file = path.join(run.dir, "workspace.lock");
+  return withLock<Freed>({ file, signal, whenSilent }, async () => {
     if (existsSync(folder)) {
       const lacking = await findLacking(options, record);
       if (lacking !== null) return { kept: lacking };
       // A folder with the right name is whole, also where this process dies midway.
-      const going = `${folder}.${randomUUID()}.tmp`;
-      await rename(folder, going);
-      await rm(going, { recursive: true, force: true });
+      await rename(folder, `${folder}.${randomUUID()}.tmp`);
     }
+    await removeRenamed(folder);
     return { path: folder, repository: storePath(run) };
   });
+}
+
+/** Also what a process that died midway has left. */
+async function removeRenamed(folder: string): Promise<void> {
+  const parent = path.dirname(folder);
+  const isRenamed = (name: string) => name.startsWith(`${path.basename(folder)}.`) && name.endsWith(".tmp");
+  for (const name of (await readdir(parent)).filter(isRenamed)) {
+    await rm(path.join(parent, name), { recursive: true, force: true });
+  }
 }
 
 /** What would be lost; null where nothing would. */
@@ -66,7 +78,26 @@ async function findLacking(
   }
   const now = await snapshot({ path: workspace.path, run, signal });
   if ("skipped" in now) return `it cannot be compared with its snapshot: ${now.skipped}`;
-  return now.tree === tree ? null : "it was changed after the run";
+  if (now.notes.length > 0) return `not all of it is in its snapshot: ${now.notes.join("; ")}`;
+  if (now.tree !== tree) return "it was changed after the run";
+  const inner = await findInnerRepository(workspace, tree, store);
+  return inner === null ? null : `a repository in it has commits of its own: ${inner}`;
+}
+
+/** A repository beside the clone's own: a snapshot has its files, not its history. */
+async function findInnerRepository(
+  { kind, path: folder }: WorkspaceRecord["workspace"],
+  tree: string,
+  store: GitOptions,
+): Promise<string | null> {
+  const entries = await gitList(["ls-tree", "-r", "-t", "-z", tree], store);
+  const folders = entries
+    .filter((entry) => !/^\d+ blob /.test(entry))
+    .map((entry) => entry.split("\t")[1] ?? "");
+  const inner = [...(kind === "clone" ? [] : [""]), ...folders].map((each) =>
+    path.join(folder, decodePath(each)),
+  );
+  return inner.find((each) => existsSync(path.join(each, ".git"))) ?? null;
 }
 
 /** Fetched, as that is what git does safely in a repository that it has no reason to trust. */

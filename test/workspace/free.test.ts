@@ -1,4 +1,4 @@
-import { existsSync, mkdirSync, rmSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, renameSync, rmSync } from "node:fs";
 import path from "node:path";
 import { describe, expect, test } from "vitest";
 import { freeWorkspace } from "../../src/workspace/free.ts";
@@ -50,6 +50,34 @@ describe("the workspace of a run that has ended", () => {
     const { workspace, products } = await ended(isClone ? { repo: fixture.repository() } : {}, script);
     expect(await free(products)).toMatchObject({ path: workspace.path });
     expect(existsSync(workspace.path)).toBe(false);
+  });
+
+  test.each([
+    [
+      "a repository that was made in an empty folder",
+      false,
+      "git init -q . && git commit -q --allow-empty -m own",
+    ],
+    ["a repository in a folder of a clone", true, "git init -q sub/deep && echo x > sub/deep/file"],
+  ])("stays with the history of %s", async (_, isClone, script) => {
+    const run = await ended(isClone ? { repo: fixture.repository() } : {}, script);
+    await expectKept(run, /commits of its own/);
+  });
+
+  test("is not looked for where another data directory has it", async () => {
+    const { workspace, products } = await ended({ repo: fixture.repository() }, "echo two > a.txt");
+    const elsewhere = { ...fixture.run("r1"), workspace: `${workspace.path}-of-a-copy` };
+    const { tree, headCommit } = products;
+    const freed = await freeWorkspace({ run: elsewhere, tree, headCommit });
+    expect(freed).toEqual({ kept: expect.stringMatching(/another place/) });
+    expect(existsSync(workspace.path)).toBe(true);
+  });
+
+  test("is deleted to its end where a process died midway", async () => {
+    const { workspace, products } = await ended({ repo: fixture.repository() }, "echo two > a.txt");
+    renameSync(workspace.path, `${workspace.path}.left.tmp`);
+    expect(await free(products)).toMatchObject({ path: workspace.path });
+    expect(readdirSync(path.dirname(workspace.path))).toEqual([]);
   });
 
   test("stays where a file was changed after the run", async () => {

@@ -66,7 +66,7 @@ function choose<Item>(items: Item[], at: number): Item | undefined {
 async function enqueue(world: World, at: number): Promise<void> {
   const dir = choose(lanes, at) ?? null;
   const [added] = await world.store.enqueue([newTask({ priority: (at >> 4) % 2 }, { dir })]);
-  addRun(world, added?.id ?? "", dir === null ? null : `dir:${dir}`);
+  addRun(world, { id: added?.id ?? "", lane: dir === null ? null : `dir:${dir}` });
 }
 
 async function addWorker(world: World): Promise<void> {
@@ -166,12 +166,15 @@ async function retry(world: World, run: ModelRun): Promise<void> {
   const id = await world.store.retry(run.id).catch((error: unknown) => error);
   if (!isTerminal(run) || run.isSuperseded) return expect(id).toBeInstanceOf(ConfigError);
   run.isSuperseded = true;
-  addRun(world, String(id), run.lane);
+  addRun(world, { id: String(id), lane: run.lane, replaces: run });
 }
 
 export async function steer(world: World, run: ModelRun, verb: "cancel" | "pause" | "resume"): Promise<void> {
   const changes = { cancel, pause, resume }[verb](run);
-  expect(await world.store[verb](run.id)).toEqual({ id: run.id, status: run.status, changed: changes });
+  const isTakenBack = verb === "cancel" && changes && run.status === "cancelled";
+  const stands = isTakenBack && run.replaces ? { stands: run.replaces.id } : {};
+  const { id, status } = run;
+  expect(await world.store[verb](id)).toEqual({ id, status, changed: changes, ...stands });
 }
 
 function cancel(run: ModelRun): boolean {
@@ -183,6 +186,8 @@ function cancel(run: ModelRun): boolean {
 
 function pause(run: ModelRun): boolean {
   if (isTerminal(run) || run.isPauseAsked || run.waitKind === "paused") return false;
+  // It is queued only to be ended.
+  if (run.status === "queued" && run.isCancelAsked) return false;
   if (run.status === "running") run.isPauseAsked = true;
   else Object.assign(run, { status: "waiting", waitKind: "paused", wakeAt: null });
   return true;

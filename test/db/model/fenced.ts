@@ -137,14 +137,17 @@ function letGo(run: ModelRun, wakeAt: number | null): void {
   run.waitKind = isPaused ? "paused" : wakeAt !== null ? "timer" : null;
   run.wakeAt = isPaused ? null : wakeAt;
   run.isPauseAsked = false;
-  run.deaths = 0;
+  if (run.hasReplied) run.deaths = 0;
   if (run.isCancelAsked) cancelUnowned(run);
 }
 
-/** A run that has begun is handed to a worker once more; another ends at once. */
+/** A run that has begun is handed to a worker once more; another ends at once, and a retry has then replaced nothing. */
 export function cancelUnowned(run: ModelRun): void {
   run.isCancelAsked = true;
   run.waitKind = null;
   run.wakeAt = null;
   run.status = run.hasBegun ? "queued" : "cancelled";
+  if (run.hasBegun || run.replaces === null) return;
+  run.isSuperseded = true;
+  run.replaces.isSuperseded = false;
 }

@@ -17,6 +17,8 @@ export interface ModelRun {
   seq: number;
   steps: number;
   isSuperseded: boolean;
+  /** The run that this one is a retry of. */
+  replaces: ModelRun | null;
   hasBegun: boolean;
   isCancelAsked: boolean;
   isPauseAsked: boolean;
@@ -70,8 +72,12 @@ export async function closeWorld({ store, disk }: World): Promise<void> {
   await store.close();
 }
 
-export function addRun(world: World, id: string, lane: string | null): void {
+export function addRun(
+  world: World,
+  { id, lane, replaces = null }: { id: string; lane: string | null; replaces?: ModelRun | null },
+): void {
   world.runs.set(id, {
+    replaces,
     ...{ id, lane, status: "queued", epoch: 0, ownerId: null, seq: 0, steps: 0, isSuperseded: false },
     ...{ hasBegun: false, isCancelAsked: false, isPauseAsked: false, waitKind: null, wakeAt: null },
     ...{ deaths: 0, hasReplied: false, requests: 0, openRequest: null, openCalls: [] },

@@ -114,7 +114,7 @@ export function describeFence(open: StoreFactory): void {
       const { store } = await setScene(open);
       const unfenced = [
         ...["enqueue", "claim", "cancel", "pause", "resume", "retry", "wakeDue", "loadUnpublished"],
-        ...["markPublished", "registerWorker", "keepLease", "loadWorkers", "loadOwned", "removeWorker"],
+        ...["markPublished", "registerWorker", "keepLease", "loadWorkers", "removeWorker"],
         ...["dataVersion"],
         ...["getRun", "findRun", "loadRuns", "loadTail", "loadMessages", "getBlob", "loadCalls"],
         ...["loadModelCalls", "loadCompactions", "loadSnapshots", "loadEvents", "countRuns", "countOwned"],
