@@ -7,7 +7,8 @@ import { migrate } from "drizzle-orm/better-sqlite3/migrator";
 import { readMigrationFiles } from "drizzle-orm/migrator";
 import { requireLocalDisk } from "../disk.ts";
 import { ConfigError, DatabaseError } from "../errors.ts";
-import { isFull, retryBusy } from "./writer.ts";
+import { isDiskFull } from "../full-disk.ts";
+import { retryBusy } from "./writer.ts";
 
 const migrationsFolder = fileURLToPath(new URL("../../migrations", import.meta.url));
 /** Below this, two connections in WAL mode can corrupt the file (the WAL-reset bug, fixed in 3.51.3). */
@@ -139,7 +140,7 @@ export function explainDatabase(error: unknown, file: string): unknown {
       { cause: error },
     );
   }
-  if (isFull(error)) {
+  if (isDiskFull(error, path.dirname(file))) {
     return new DatabaseError(
       `expected room on the disk of ${file}, got "database or disk is full", so nothing was stored: make room and try again`,
       { cause: error },
