@@ -2,6 +2,7 @@ import { and, eq, sql } from "drizzle-orm";
 import { blobWriter } from "./blobs.ts";
 import { recordEvent } from "./events.ts";
 import { isOwned, lostLease } from "./fence.ts";
+import { progressCheck } from "./progress.ts";
 import { batches, modelCalls, runs } from "./schema.ts";
 import { snapshotInsert } from "./snapshots.ts";
 import type { StoreContext } from "./store.ts";
@@ -73,6 +74,7 @@ export function claimVerbs(context: StoreContext) {
   const findSuspect = sqlite.prepare<[], { runId: string }>(suspectQuery);
   const choose = (isAlone: boolean) => findNext.get() ?? (isAlone ? findSuspect.get() : undefined);
   const statements = prepareStatements(context);
+  const madeProgress = progressCheck(context);
 
   return {
     /** Takes the run that goes next. Undefined when there is none, or when the worker has no lease. */
@@ -95,6 +97,11 @@ export function claimVerbs(context: StoreContext) {
         });
         return row;
       });
+    },
+
+    /** Whether the run has made a step since it was claimed: then nobody suspects it any more. */
+    hasProgress(run: Pick<RunRow, "id" | "epoch" | "claimSeq">): Promise<boolean> {
+      return read(() => madeProgress(run));
     },
 
     /** Records what the first owner fixed: prompt, model, base. The first messages are appended after it. Gives the prompt's hash. */

@@ -16,7 +16,7 @@ export function progressCheck({ db }: Pick<StoreContext, "db">) {
         eq(messages.runId, placeholder("id")),
         gt(messages.seq, placeholder("claimSeq")),
         eq(messages.epoch, placeholder("epoch")),
-        eq(messages.kind, "reply"),
+        sql`kind = 'reply'`,
       ),
     )
     .limit(1)

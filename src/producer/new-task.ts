@@ -19,6 +19,8 @@ export interface TaskInput {
   tools?: string[];
   /** Path of a file. */
   systemPrompt?: string;
+  /** What becomes of the workspace after a call whose outcome is unknown; `keep` unless said. */
+  onInterrupt?: "keep" | "rollback";
 }
 
 /** Why names of tools cannot be used, by name. */

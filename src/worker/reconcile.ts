@@ -9,7 +9,7 @@ import { type DataPaths, runPaths } from "../paths.ts";
 import type { Hint, Queue } from "../queue/queue.ts";
 import { fateOf } from "./identity.ts";
 
-/** From the begin of one pass to the next, whichever workers do them; a pass stops at this age, so that two never overlap. */
+/** From the begin of one pass to the next, whichever workers do them, and how long the part of it that asks the queue may take. */
 const reconcileMs = 30_000;
 /** Hints that one pass looks at for some that nobody needs. */
 const maxHintsRead = 50_000;

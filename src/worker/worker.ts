@@ -43,6 +43,7 @@ export interface Worker {
 }
 
 interface Running {
+  row: RunRow;
   wantsAlone: boolean;
   controller: AbortController;
   leaving: AbortController;
@@ -168,7 +169,8 @@ async function claimLoop({ context, workerId, signal }: Loop): Promise<void> {
           if (running.get(row.id)?.controller === controller) running.delete(row.id);
           freed.abort();
         });
-      running.set(row.id, { controller, leaving, done, wantsAlone: row.strikes >= strikesUntilSuspect });
+      const wantsAlone = row.strikes >= strikesUntilSuspect;
+      running.set(row.id, { row, controller, leaving, done, wantsAlone });
     }
     if (running.size === 0 && (await isDone(options))) return;
     await (hasRoom(context) ? queue.wait(sweepMs, freed.signal) : waitFor(sweepMs, freed.signal));
@@ -208,6 +210,7 @@ async function lookAfter({ context, workerId, signal }: Loop): Promise<void> {
     try {
       const now = store.now();
       await passRequests(context, workerId);
+      await trustAgain(context);
       await passStop(context, workerId);
       if (now - sweptAt >= sweepMs) {
         sweptAt = now;
@@ -226,6 +229,13 @@ async function passRequests({ options, running }: Context, workerId: string): Pr
   if (running.size === 0) return;
   for (const asked of await options.store.loadAsked(workerId)) {
     if (asked.cancelAt !== null) running.get(asked.id)?.controller.abort(new RunAborted("cancel"));
+  }
+}
+
+/** A suspect that has made a step shares its worker with others again. */
+async function trustAgain({ options, running }: Context): Promise<void> {
+  for (const run of running.values()) {
+    if (run.wantsAlone) run.wantsAlone = !(await options.store.hasProgress(run.row));
   }
 }
 

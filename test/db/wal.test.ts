@@ -84,7 +84,9 @@ async function makeHistory(file: string): Promise<string[]> {
   await ask(history, first);
   await answerCalls(history, first);
   await ask(history, first);
-  await history.commit(() => store.removeWorker(first.claim.workerId, "dead"));
+  // It asks between its two commits.
+  const isBusy = async () => states.push(stateOf(disk)) < 0;
+  await history.commit(() => store.removeWorker(first.claim.workerId, "dead", isBusy));
   const second = await enter(history);
   await answerCalls(history, second);
   await history.commit(() => store.finish(second.claim, { ...success, ...products, activeMs: 1 }));
@@ -144,6 +146,7 @@ async function expectWorkGoesOn(file: string): Promise<void> {
   try {
     expectSoundLogs(database);
     for (const worker of await store.loadWorkers()) await store.removeWorker(worker.id, "dead");
+    await store.takeOverLost();
     const workerId = await store.registerWorker(identity, { version: "1", leaseMs: 60_000 });
     for (let row = await store.claim(workerId); row; row = await store.claim(workerId)) {
       await store.finish(claimOf(row), { ...failure, ...products, activeMs: 1 });

@@ -70,6 +70,35 @@ test("what a run that ends as crash_loop had done is kept", async () => {
   expectSoundLogs(database);
 });
 
+test("a run that is tried alone shares its worker again once it has made a step", async () => {
+  let isTame = false;
+  const scenario = await createScenario((key, done, run) => {
+    if (key !== "wild") return done < 1 ? { toolCalls: [run(1)] } : { content: "all done" };
+    if (!isTame) return { delayMs: 3000, content: "too late" };
+    return done < 1
+      ? { toolCalls: [run(1, "until [ -e ../../../go ]; do sleep 0.1; done")] }
+      : { content: "all done" };
+  });
+  await scenario.enqueue(["wild"]);
+  const database = scenario.database();
+  const asked = database.prepare("SELECT 1 FROM model_calls WHERE state = 'sent' AND epoch = ?");
+  for (const epoch of [1, 2]) {
+    const worker = scenario.worker();
+    await waitUntil(() => asked.get(epoch) !== undefined, { timeoutMs: 20_000, what: `try ${epoch}` });
+    worker.child.kill("SIGKILL");
+    await worker.ended();
+  }
+  isTame = true;
+  const worker = scenario.worker();
+  await waitUntil(() => scenario.effects().length === 1, { timeoutMs: 20_000, what: "it makes a step" });
+  await scenario.enqueue(["a", "b"]);
+  await waitUntil(() => scenario.effects().length === 3, { timeoutMs: 20_000, what: "others run beside it" });
+  expect((await scenario.json("show", "wild"))[0]).toMatchObject({ status: "running", epoch: 3 });
+  writeFileSync(path.join(scenario.folder, "go"), "");
+  expect((await worker.ended()).code).toBe(0);
+  expectSoundLogs(database);
+});
+
 test("a long command survives any number of killed workers, and its output arrives whole, run once", async () => {
   const scenario = await createScenario((_key, done, run) =>
     done === 0

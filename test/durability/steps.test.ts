@@ -21,7 +21,9 @@ describe("snapshots", () => {
     const again = await runPawl(["restore", "k", "--step", "1", "--to", to], at);
     expect(again.code).toBe(2);
     expect(again.stderr).toContain("expected a new or empty folder");
-    expect((await runPawl(["diff", "k", "--step", "9"], at)).stderr).toContain("expected a step that run");
+    expect((await runPawl(["diff", "k", "--step", "9"], at)).stderr).toContain(
+      "expected --step to be a step of run",
+    );
   });
 
   test("a run in place is put back and forth between its steps", async () => {

@@ -10,7 +10,10 @@ const twoCommands: Story = (_key, done, run) =>
 const oneCommand: Story = (_key, done, run) => (done < 1 ? { toolCalls: [run(1)] } : { content: "all done" });
 
 test("a killed worker's runs go on within 2 s with another worker that is alive", async () => {
-  const scenario = await createScenario(twoCommands);
+  const untilGo = "until [ -e ../../../go ]; do sleep 0.1; done";
+  const scenario = await createScenario((_key, done, run) =>
+    done < 2 ? { toolCalls: [run(done + 1, done === 0 ? untilGo : "true")] } : { content: "all done" },
+  );
   await scenario.enqueue(["a", "b", "c"]);
   const doomed = scenario.worker({ args: ["--concurrency", "3"] });
   await waitUntil(() => scenario.effects().length >= 3, { timeoutMs: 20_000, what: "all three run" });
@@ -19,6 +22,7 @@ test("a killed worker's runs go on within 2 s with another worker that is alive"
   const killedAt = Date.now();
   doomed.child.kill("SIGKILL");
   await doomed.ended();
+  writeFileSync(path.join(scenario.folder, "go"), "");
   await idle.ended();
   const database = scenario.database();
   expect(longestWait(scenario, killedAt)).toBeLessThan(2000);

@@ -129,6 +129,7 @@ export function describeFence(open: StoreFactory): void {
           "addPersonalEvent",
           "copyOrigin",
           "takeOverLost",
+          "hasProgress",
           "endCancelled",
           "loadClaimable",
           "loadStale",
