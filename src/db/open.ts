@@ -2,12 +2,14 @@ import { mkdirSync } from "node:fs";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
 import Database from "better-sqlite3";
+import { DrizzleError } from "drizzle-orm";
 import { type BetterSQLite3Database, drizzle } from "drizzle-orm/better-sqlite3";
 import { migrate } from "drizzle-orm/better-sqlite3/migrator";
 import { readMigrationFiles } from "drizzle-orm/migrator";
 import { requireLocalDisk } from "../disk.ts";
 import { ConfigError, DatabaseError } from "../errors.ts";
-import { isFull, retryBusy } from "./writer.ts";
+import { isDiskFull } from "../full-disk.ts";
+import { retryBusy } from "./writer.ts";
 
 const migrationsFolder = fileURLToPath(new URL("../../migrations", import.meta.url));
 /** Below this, two connections in WAL mode can corrupt the file (the WAL-reset bug, fixed in 3.51.3). */
@@ -134,36 +136,42 @@ export async function setPragmas(sqlite: Database.Database, file: string): Promi
   sqlite.pragma("temp_store = MEMORY");
 }
 
+/** Errors of a statement, not of the file: it breaks a rule of the tables, or was written wrong. */
+const ofStatement = /^SQLITE_(CONSTRAINT|ERROR|MISUSE|RANGE|TOOBIG|MISMATCH)/;
+
 /**
  * What SQLite says of a file that cannot be used, as a person needs it. Damage shows wherever it is read, long after opening,
- * so the errors of every verb pass through here.
+ * so the errors of every verb pass through here; all that are not a statement's own become a DatabaseError.
  */
-export function explainDatabase(error: unknown, file: string): unknown {
-  const code = error instanceof Database.SqliteError ? error.code : "";
-  if (code === "SQLITE_NOTADB") return notOurs(file, "is not a SQLite file", error);
+export function explainDatabase(thrown: unknown, file: string): unknown {
+  const error = sqliteError(thrown);
+  if (error === null || ofStatement.test(error.code)) return thrown;
+  if (error.code === "SQLITE_NOTADB") return notOurs(file, "is not a SQLite file", error);
+  return new DatabaseError(`expected ${describeFault(error, file)}`, { cause: error });
+}
+
+type SqliteError = InstanceType<typeof Database.SqliteError>;
+
+function sqliteError(thrown: unknown): SqliteError | null {
+  // As the migrations hand it on.
+  const error = thrown instanceof DrizzleError ? thrown.cause : thrown;
+  return error instanceof Database.SqliteError ? error : null;
+}
+
+/** What was expected, what was got, and what to do. */
+function describeFault(error: SqliteError, file: string): string {
+  const { code, message } = error;
   if (code.startsWith("SQLITE_CORRUPT")) {
-    return new DatabaseError(
-      `expected pawl's database at ${file}, but the file is damaged: stop all workers, keep a copy of it (with its -wal), then restore it from a backup, or put in its place what \`sqlite3 ${file} .recover | sqlite3 recovered.db\` can still read`,
-      { cause: error },
-    );
+    return `pawl's database at ${file}, but the file is damaged: stop all workers, keep a copy of it (with its -wal), then restore it from a backup, or put in its place what \`sqlite3 ${file} .recover | sqlite3 recovered.db\` can still read`;
   }
-  if (isFull(error)) {
-    return new DatabaseError(
-      `expected room on the disk of ${file}, got "database or disk is full", so nothing was stored: make room and try again`,
-      { cause: error },
-    );
+  if (isDiskFull(error, path.dirname(file))) {
+    return `room on the disk of ${file}, got "database or disk is full", so nothing was stored: make room and try again`;
   }
   if (code.startsWith("SQLITE_IOERR_SHM")) {
-    return new ConfigError(
-      `expected a disk on which processes can share memory, got ${code} at ${file}: set PAWL_HOME to a folder on a disk of this machine`,
-      { cause: error },
-    );
+    return `a disk on which processes can share memory, got ${code} at ${file}: set PAWL_HOME to a folder on a disk of this machine`;
   }
   if (/^SQLITE_(CANTOPEN|READONLY|PERM|AUTH)/.test(code)) {
-    return new DatabaseError(
-      `expected to read and write ${file}, got ${code}: check that this user may write the file and its folder`,
-      { cause: error },
-    );
+    return `to read and write ${file}, got ${code}: check that this user may write the file and its folder`;
   }
-  return error;
+  return `to read and write ${file}, got ${code} (${message}): look at the disk and the system's log, then try again`;
 }

@@ -1,9 +1,10 @@
+import path from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import Database from "better-sqlite3";
+import { isDiskFull, type RoomOptions, untilRoom } from "../full-disk.ts";
 
 /** Verbs that share one commit at the most. */
 const maxVerbsPerCommit = 256;
-const fullPauseMs = 1000;
 const busyPauseMs = { min: 1, max: 12 };
 
 interface Pending {
@@ -14,8 +15,11 @@ interface Pending {
 
 /** Runs verbs in transactions. Verbs that arrive together share one commit, each in a savepoint of its own. */
 export interface Writer {
-  /** From now on a full disk is waited for instead of failing the verbs; `onFull` is told once each time it begins. */
-  waitForRoom(onFull: () => void): void;
+  /**
+   * From now on a full disk is waited for instead of failing the verbs, until the signal is aborted: then they fail with its
+   * reason. `onFull` is told once each time a wait begins.
+   */
+  waitForRoom(options: Omit<RoomOptions, "folder">): void;
   /** Commits so far: SQLite's own counter leaves out those of its own connection. */
   commits(): number;
   /** Resolves once the work is committed. `work` is synchronous, touches only the database, and may be run again. */
@@ -35,7 +39,8 @@ export function createWriter(sqlite: Database.Database): Writer {
   };
   const pending: Pending[] = [];
   let flushing: Promise<void> | undefined;
-  let onFull: (() => void) | undefined;
+  const folder = path.dirname(sqlite.name);
+  let room: RoomOptions | undefined;
   let commits = 0;
 
   async function flush(): Promise<void> {
@@ -44,7 +49,9 @@ export function createWriter(sqlite: Database.Database): Writer {
       await new Promise(setImmediate);
       const verbs = pending.splice(0, maxVerbsPerCommit);
       try {
-        const settle = await retryFull(() => retryBusy(() => commitTogether(verbs)));
+        // Verbs touch only the database, so what a full disk rolled back is simply run again when there is room.
+        const commit = () => retryBusy(() => commitTogether(verbs));
+        const settle = await (room === undefined ? commit() : untilRoom(commit, room));
         commits += 1;
         for (const done of settle) done();
       } catch (error) {
@@ -52,19 +59,6 @@ export function createWriter(sqlite: Database.Database): Writer {
       }
     }
     flushing = undefined;
-  }
-
-  /** Verbs touch only the database, so what a full disk rolled back is simply run again when there is room. */
-  async function retryFull<T>(work: () => Promise<T>): Promise<T> {
-    for (let isFirst = true; ; isFirst = false) {
-      try {
-        return await work();
-      } catch (error) {
-        if (!onFull || !isFull(error)) throw error;
-        if (isFirst) onFull();
-        await sleep(fullPauseMs);
-      }
-    }
   }
 
   function commitTogether(verbs: Pending[]): (() => void)[] {
@@ -87,7 +81,7 @@ export function createWriter(sqlite: Database.Database): Writer {
       return () => verb.resolve(value);
     } catch (error) {
       // SQLite itself gave the transaction up (full disk, I/O error): nothing of this commit stands.
-      if (!sqlite.inTransaction || isBusy(error) || isFull(error)) throw error;
+      if (!sqlite.inTransaction || isBusy(error) || isDiskFull(error, folder)) throw error;
       statements.undo.run();
       statements.release.run();
       return () => verb.reject(error);
@@ -101,19 +95,14 @@ export function createWriter(sqlite: Database.Database): Writer {
         flushing ??= flush();
       });
     },
-    waitForRoom(tell) {
-      onFull = tell;
+    waitForRoom(options) {
+      room = { ...options, folder };
     },
     commits: () => commits,
     async settled() {
       await flushing;
     },
   };
-}
-
-/** A full disk: for the file and its log, or for the memory that the processes share, which is a file too. */
-export function isFull(error: unknown): boolean {
-  return error instanceof Database.SqliteError && /^SQLITE_(FULL|IOERR_SHMSIZE)/.test(error.code);
 }
 
 export function isBusy(error: unknown): boolean {

@@ -1,3 +1,4 @@
+import { existsSync } from "node:fs";
 import { link, mkdir, readFile, rm, stat, writeFile } from "node:fs/promises";
 import path from "node:path";
 import type { Command, CommandResult } from "./environment.ts";
@@ -29,6 +30,8 @@ export async function readStart(base: string): Promise<StartFile> {
 
 /** Takes the start file before any supervisor can; false where it exists. */
 export async function refuseStart(base: string): Promise<boolean> {
+  // Where it is there already no room is needed: a command can be found and ended on a full disk.
+  if (existsSync(`${base}.start`)) return false;
   await mkdir(path.dirname(base), { recursive: true });
   const draft = `${base}.refused.${process.pid}`;
   await writeFile(draft, refusal);

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { RunAborted } from "../abort.ts";
 import { type RunRow, strikesUntilSuspect } from "../db/claim.ts";
-import { LeaseLostError } from "../errors.ts";
+import { DatabaseError, LeaseLostError } from "../errors.ts";
 import { failpoint } from "../failpoint.ts";
 import { isTerminal } from "../outcome.ts";
 import type { Queue } from "../queue/queue.ts";
@@ -16,6 +16,7 @@ const lookMs = 250;
 const sweepMs = 750;
 /** After a stop is asked for, steps may go on this long; then they are left where they are. */
 const stopGraceMs = 8000;
+/** What does not let go then is left behind after this; and so long a worker that stops waits for a full disk. */
 const lastGraceMs = 1000;
 /** A draining worker waits for quota and timers that wake within this. */
 const drainHorizonMs = 10 * 60_000;
@@ -82,16 +83,29 @@ function leaveAll({ running }: Context, kind: "shutdown" | "lease_lost"): void {
 }
 
 async function workUntilStopped(context: Context): Promise<void> {
+  waitForRoom(context);
   while (!context.stop.signal.aborted) await workForOneLease(context);
   context.options.logger.info("worker.stopped");
   if (context.failure !== undefined) throw context.failure;
+}
+
+/** Nobody may ever make room: a worker that stops leaves what it cannot store to the next one, as if it had been killed. */
+function waitForRoom({ options, stop }: Context): void {
+  const { store, logger, paths } = options;
+  const going = new AbortController();
+  const left = new DatabaseError(
+    `expected room on the disk of ${paths.database} to record the end of this worker, got none: make room, and the next worker takes over its runs at their last checkpoint`,
+  );
+  const giveUp = () => void setTimeout(() => going.abort(left), lastGraceMs).unref();
+  stop.signal.addEventListener("abort", giveUp);
+  const onFull = () => logger.info("disk.full", { database: paths.database });
+  store.waitForRoom({ signal: going.signal, onFull });
 }
 
 /** From registration to stop, drain, or the loss of the lease; a worker that lost it starts anew under another id. */
 async function workForOneLease(context: Context): Promise<void> {
   const { options, stop, running } = context;
   const { store, logger, leaseMs, version } = options;
-  store.waitForRoom(() => logger.info("disk.full", { database: options.paths.database }));
   const workerId = await store.registerWorker(ownIdentity(), { version, leaseMs });
   failpoint("worker.registered");
   logger.info("worker.started", { worker: workerId, concurrency: options.concurrency });
@@ -122,7 +136,7 @@ async function workForOneLease(context: Context): Promise<void> {
   over.abort();
   await upkeep;
   await lease.stop();
-  await removeWorker(options, workerId, "stopped");
+  await removeWorker(options, workerId, "stopped").catch((error: unknown) => fail(context, error));
 }
 
 interface Loop {

@@ -61,13 +61,14 @@ export function watchWorkspace(options: {
     return { last, now, changes: await listChanges({ run, from: last, to: now }) };
   }
 
-  async function rollBack({ last, changes }: Found): Promise<string> {
+  async function rollBack({ last, now, changes }: Found): Promise<string> {
     const { signal } = controller;
-    const target = workspace.path;
-    const { saved } = await restoreTree({ run, tree: last, target, isWorkspace: true, signal });
+    const restore = { run, tree: last, target: workspace.path, isWorkspace: true, signal };
+    await withRoom(work, () => restoreTree(restore));
+    // What the last try found may be half put back already.
     await store.addEvent(claim, {
       kind: "workspace_rolled_back",
-      data: { saved, tree: last, count: changes.length, files: namedPaths(changes) },
+      data: { saved: now, tree: last, count: changes.length, files: namedPaths(changes) },
     });
     return `The workspace was put back to how it was before this call. Taken back:\n${describeChanges(changes)}`;
   }
@@ -120,7 +121,8 @@ export function watchWorkspace(options: {
     async compare() {
       await tellNews(workspace);
       if (workspace.reset !== undefined) {
-        await store.addEvent(claim, { kind: "workspace_reset", data: { path: workspace.path } });
+        const { path, notes } = workspace;
+        await store.addEvent(claim, { kind: "workspace_reset", data: { path, notes } });
         return tell(workspace.reset, await take());
       }
       // What a call left open has changed is told with its answer.

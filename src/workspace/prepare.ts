@@ -7,6 +7,7 @@ import { failpoint } from "../failpoint.ts";
 import type { RunPaths } from "../paths.ts";
 import { cloneMirror, fillClone } from "./clone.ts";
 import { GitError, tryGit } from "./git.ts";
+import { keepAside } from "./keep-aside.ts";
 import { withLock } from "./lock.ts";
 import { withMirror } from "./mirror.ts";
 import { forkWorkspace, rebuildWorkspace } from "./rebuild.ts";
@@ -44,19 +45,16 @@ async function prepareAlone(request: WorkspaceRequest, signal: AbortSignal | und
 
 async function makeNew(request: WorkspaceRequest, signal: AbortSignal | undefined): Promise<Workspace> {
   const { run, origin, lastTree = null, baseCommit = null } = request;
-  if (lastTree !== null) await keepAside(run);
+  const kept = lastTree === null ? null : await keepAside(run);
   const record = origin
     ? await forkWorkspace({ ...request, origin, signal })
     : await makeFirst({ ...request, ref: baseCommit ?? request.ref }, signal);
   failpoint("workspace.made");
   await request.confirmOwned?.();
-  await writeRecord(run, record);
-  return record.workspace;
-}
-
-/** Work whose record is lost is not ours to delete. */
-async function keepAside(run: RunPaths): Promise<void> {
-  if (existsSync(run.workspace)) await rename(run.workspace, `${run.workspace}.${randomUUID()}.kept`);
+  const { notes } = record.workspace;
+  const workspace = { ...record.workspace, notes: kept === null ? notes : [kept, ...notes] };
+  await writeRecord(run, { ...record, workspace });
+  return workspace;
 }
 
 function resetText({ kind, path: folder }: Workspace): string {
@@ -64,7 +62,7 @@ function resetText({ kind, path: folder }: Workspace): string {
     kind === "dir"
       ? "is as it is now"
       : "may lack all that was done in it: look what is there before you go on";
-  return `This task goes on from a backup, without the snapshots of its files. The workspace ${folder} ${state}. Steps after the backup may have been done already.`;
+  return `This task goes on from a backup, or after damage, without the snapshots of its files. The workspace ${folder} ${state}. Steps after the backup may have been done already.`;
 }
 
 async function reuse(

@@ -1,6 +1,7 @@
-import { readFile, rename, writeFile } from "node:fs/promises";
+import { open, readFile, rename } from "node:fs/promises";
 import path from "node:path";
 import { z } from "zod";
+import { messageOf, WorkspaceError } from "../errors.ts";
 import type { RunPaths } from "../paths.ts";
 
 /** What happened to the workspace between owners. It stays in the record until the run's log tells it. */
@@ -32,21 +33,49 @@ const recordSchema = z.object({
 });
 export type WorkspaceRecord = z.infer<typeof recordSchema>;
 
+/**
+ * Null where there is none, or a half of one: then the workspace counts as never made, and whoever makes it keeps what there
+ * is. Throws WorkspaceError where it cannot be read, which says nothing of the workspace.
+ */
 export async function readRecord(run: RunPaths): Promise<WorkspaceRecord | null> {
+  const text = await readText(recordFile(run));
+  const record = text === null ? null : parseRecord(text);
+  return record && { ...record, mirror: record.mirror && path.resolve(run.dir, record.mirror) };
+}
+
+async function readText(file: string): Promise<string | null> {
   try {
-    const record = recordSchema.parse(JSON.parse(await readFile(recordFile(run), "utf8")));
-    return { ...record, mirror: record.mirror && path.resolve(run.dir, record.mirror) };
+    return await readFile(file, "utf8");
+  } catch (error) {
+    if (error instanceof Error && "code" in error && error.code === "ENOENT") return null;
+    throw new WorkspaceError(`the record of the workspace cannot be read: ${messageOf(error)}`, {
+      cause: error,
+    });
+  }
+}
+
+function parseRecord(text: string): WorkspaceRecord | null {
+  try {
+    return recordSchema.safeParse(JSON.parse(text)).data ?? null;
   } catch {
-    // Missing or cut short by a power failure: the workspace counts as never made.
     return null;
   }
 }
 
+/** On disk when it resolves: what is stored of the run afterwards counts on it. */
 export async function writeRecord(run: RunPaths, record: WorkspaceRecord): Promise<void> {
   const file = recordFile(run);
   const mirror = record.mirror && path.relative(run.dir, record.mirror);
-  await writeFile(`${file}.tmp`, JSON.stringify({ ...record, mirror }));
+  const draft = await open(`${file}.tmp`, "w");
+  try {
+    await draft.writeFile(JSON.stringify({ ...record, mirror }));
+    await draft.sync();
+  } finally {
+    await draft.close();
+  }
   await rename(`${file}.tmp`, file);
+  const folder = await open(run.dir);
+  await folder.sync().finally(() => folder.close());
 }
 
 /** Takes these news out of the record. */
@@ -58,6 +87,7 @@ export async function dropNews(run: RunPaths, told: WorkspaceNews[]): Promise<vo
   await writeRecord(run, { ...record, news: record.news.filter((each) => !isTold(each)) });
 }
 
-function recordFile(run: RunPaths): string {
+/** Where a run's record is. */
+export function recordFile(run: RunPaths): string {
   return path.join(run.dir, "workspace.json");
 }

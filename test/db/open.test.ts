@@ -1,10 +1,11 @@
 import { copyFileSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import Database from "better-sqlite3";
+import { DrizzleError } from "drizzle-orm";
 import { describe, expect, it, onTestFinished } from "vitest";
-import { openConnection, requireSafeVersion, setPragmas } from "../../src/db/open.ts";
+import { explainDatabase, openConnection, requireSafeVersion, setPragmas } from "../../src/db/open.ts";
 import { openStore } from "../../src/db/store.ts";
-import { ConfigError } from "../../src/errors.ts";
+import { ConfigError, DatabaseError } from "../../src/errors.ts";
 import { startDatabaseProcess } from "../helpers/database-process.ts";
 import { temporaryFolder } from "../helpers/temporary-folder.ts";
 
@@ -160,5 +161,36 @@ describe("opening the database", () => {
 
   it.each(["3.51.3", "3.51.10", "3.100.0", "4.0.0"])("accepts SQLite %s", (version) => {
     expect(() => requireSafeVersion(version)).not.toThrow();
+  });
+});
+
+describe("an error of SQLite", () => {
+  const explain = (code: string) => explainDatabase(new Database.SqliteError("said", code), newFile());
+
+  it.each([
+    ...[
+      "SQLITE_IOERR",
+      "SQLITE_IOERR_READ",
+      "SQLITE_IOERR_WRITE",
+      "SQLITE_IOERR_FSYNC",
+      "SQLITE_IOERR_SHMMAP",
+    ],
+    ...["SQLITE_FULL", "SQLITE_CORRUPT_INDEX", "SQLITE_NOTADB", "SQLITE_CANTOPEN", "SQLITE_READONLY_DBMOVED"],
+    ...["SQLITE_NOMEM", "SQLITE_PROTOCOL"],
+  ])("is the database's where it is %s: it ends no run", (code) => {
+    expect(explain(code)).toBeInstanceOf(DatabaseError);
+  });
+
+  it.each(["SQLITE_CONSTRAINT_UNIQUE", "SQLITE_CONSTRAINT_TRIGGER", "SQLITE_ERROR", "SQLITE_TOOBIG"])(
+    "is the statement's where it is %s, and thrown on",
+    (code) => {
+      expect(explain(code)).toMatchObject({ name: "SqliteError", code });
+    },
+  );
+
+  it("is known where the migrations hand it on", () => {
+    const cause = new Database.SqliteError("disk I/O error", "SQLITE_IOERR_READ");
+    const error = explainDatabase(new DrizzleError({ message: "Failed to run the query", cause }), newFile());
+    expect(error).toBeInstanceOf(DatabaseError);
   });
 });

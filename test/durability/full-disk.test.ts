@@ -1,27 +1,17 @@
-import { execFileSync } from "node:child_process";
-import {
-  closeSync,
-  mkdirSync,
-  mkdtempSync,
-  openSync,
-  rmdirSync,
-  rmSync,
-  writeFileSync,
-  writeSync,
-} from "node:fs";
-import os from "node:os";
+import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import path from "node:path";
-import { describe, expect, onTestFinished, test } from "vitest";
+import { describe, expect, test } from "vitest";
+import { bodyOfLastRequest, killAll, visible } from "../helpers/file-story.ts";
 import { expectSoundLogs } from "../helpers/invariants.ts";
 import { type PawlProcess, runPawl } from "../helpers/pawl-process.ts";
 import { createScenario, markOf, type Scenario, type Story } from "../helpers/scenario.ts";
+import { canMount, mountSmallDisk } from "../helpers/small-disk.ts";
 import { waitUntil } from "../helpers/wait-until.ts";
 
 // The data directory is on a small disk of its own, which a test fills to the last byte and empties again.
 
-const diskBytes = 24 * 1024 * 1024;
-const fillerBytes = [1024 * 1024, 4096];
 const waitMs = 30_000;
+const bigBytes = 8 * 1024 * 1024;
 const steps = 3;
 /** The disk is noticed at the latest when the lease is renewed, at a quarter of it. */
 const leaseMs = { kept: "8000", lost: "1000" };
@@ -101,6 +91,56 @@ describe.skipIf(!canMount())("on a full disk (needs to mount one)", () => {
     expect(worker.stderr()).toContain("lease has run out");
   });
 
+  test.each([
+    ["to make a workspace", "claim.committed"],
+    ["for a result", "command.finished"],
+  ])("a worker that is stopped while it waits %s ends and leaves all to the next", async (_, failpoint) => {
+    const disk = await createDisk(() => simple);
+    const asked = disk.scenario.worker({ env: { PAWL_FAILPOINT: `${failpoint}:1:stop` } });
+    await asked.stopped();
+    disk.fill();
+    process.kill(asked.pid, "SIGCONT");
+    await asked.says("the disk is full");
+    asked.child.kill("SIGTERM");
+    const { code } = await asked.ended();
+    expect({ code, said: asked.stderr().trim().split("\n").at(-1) }).toEqual({
+      code: 2,
+      said: expect.stringMatching(
+        /^pawl: expected room on the disk of .*pawl\.db.* the next worker takes over/,
+      ),
+    });
+    disk.free();
+    await expectWhole(disk.scenario, disk.scenario.worker());
+  });
+
+  test("what an interrupted call changed is taken back once there is room", async () => {
+    const scenario = await createScenario((_key, done, run) => {
+      if (done > 0) return { content: "all done" };
+      return { toolCalls: [run(1, "rm big.bin; echo half >half.txt; sleep 60")] };
+    });
+    const mount = path.join(scenario.folder, "small");
+    const disk = mountSmallDisk(mount);
+    const dir = path.join(mount, "work");
+    mkdirSync(dir);
+    writeFileSync(path.join(dir, "big.bin"), Buffer.alloc(bigBytes, "x"));
+    await scenario.json("enqueue", "KEY=k", "--key", "k", "--dir", dir, "--on-interrupt", "rollback");
+    const doomed = scenario.worker();
+    const isHalf = () => existsSync(path.join(dir, "half.txt"));
+    await waitUntil(isHalf, { timeoutMs: waitMs, what: "the command is half done" });
+    doomed.child.kill("SIGKILL");
+    await doomed.ended();
+    killSupervisor(scenario);
+    killAll(scenario);
+    disk.fill();
+    const next = scenario.worker();
+    await next.says("the disk is full");
+    disk.free();
+    expect((await next.ended()).code).toBe(0);
+    expect(visible(dir)).toEqual(["big.bin"]);
+    expect(statSync(path.join(dir, "big.bin")).size).toBe(bigBytes);
+    expect(bodyOfLastRequest(scenario)).toContain("was put back to how it was before this call");
+  });
+
   test("a worker that is killed there leaves all to the next", async () => {
     const disk = await createDisk(() => simple);
     const doomed = disk.scenario.worker({ env: { PAWL_FAILPOINT: "command.finished:1:stop" } });
@@ -123,27 +163,19 @@ async function createDisk(storyOf: (paths: { go: string }) => Story) {
   const paths = { go: "" };
   const scenario = await createScenario((...facts) => storyOf(paths)(...facts));
   paths.go = path.join(scenario.folder, "go");
-  const mount = path.join(scenario.folder, "data");
-  mkdirSync(mount);
-  mountDisk(mount);
-  onTestFinished(() => unmount(mount));
+  const disk = mountSmallDisk(path.join(scenario.folder, "data"));
   await scenario.enqueue(["k"]);
-  const filler = path.join(mount, "filler");
-  return { ...paths, scenario, fill: () => fill(filler), free: () => rmSync(filler) };
+  return { ...paths, ...disk, scenario };
 }
 
-/** Writes until nothing more goes in. */
-function fill(filler: string): void {
-  const file = openSync(filler, "a");
-  for (const size of fillerBytes) {
-    const block = Buffer.alloc(size);
-    try {
-      for (let written = 0; written < diskBytes; written += writeSync(file, block));
-    } catch (error) {
-      expect(error).toMatchObject({ code: "ENOSPC" });
-    }
-  }
-  closeSync(file);
+/** Before its command, so that it cannot record the end. */
+function killSupervisor({ folder }: Scenario): void {
+  const runs = path.join(folder, "data/runs");
+  const started = readdirSync(runs, { recursive: true, encoding: "utf8" }).find((each) =>
+    each.endsWith(".start"),
+  );
+  const supervisor = Number.parseInt(readFileSync(path.join(runs, started ?? ""), "utf8"), 10);
+  process.kill(-supervisor, "SIGKILL");
 }
 
 /** The run is as one that never met a full disk. */
@@ -167,27 +199,4 @@ async function expectWhole(scenario: Scenario, worker: PawlProcess): Promise<voi
 
 function untilExists(file: string): string {
   return `for i in $(seq 300); do [ -e '${file}' ] && break; sleep 0.1; done`;
-}
-
-function mountDisk(folder: string): void {
-  execFileSync("mount", ["-t", "tmpfs", "-o", `size=${diskBytes}`, "none", folder], { stdio: "pipe" });
-}
-
-function unmount(folder: string): void {
-  // Lazily: a connection of the test may still be open.
-  execFileSync("umount", ["--lazy", folder]);
-}
-
-/** Only root may mount, and not in every container. */
-function canMount(): boolean {
-  const folder = mkdtempSync(path.join(os.tmpdir(), "pawl-test-"));
-  try {
-    mountDisk(folder);
-    unmount(folder);
-    return true;
-  } catch {
-    return false;
-  } finally {
-    rmdirSync(folder);
-  }
 }

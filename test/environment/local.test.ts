@@ -6,6 +6,7 @@ import { expect, test } from "vitest";
 import type { Command } from "../../src/environment/environment.ts";
 import { localEnvironment } from "../../src/environment/local.ts";
 import { processesWith } from "../helpers/processes.ts";
+import { canMount, mountSmallDisk } from "../helpers/small-disk.ts";
 import { temporaryFolder } from "../helpers/temporary-folder.ts";
 import { waitUntil } from "../helpers/wait-until.ts";
 
@@ -133,6 +134,22 @@ test("an abort of the wait rejects with its reason and leaves the command alone"
   await expect(environment.wait(command, AbortSignal.abort(reason))).rejects.toBe(reason);
   await environment.wait(command, never);
   expect(readFileSync(command.outputFile, "utf8")).toBe("survived\n");
+});
+
+test.skipIf(!canMount())("kill ends a command on a full disk (needs to mount one)", async () => {
+  const folder = path.join(temporaryFolder(), "small");
+  const disk = mountSmallDisk(folder);
+  const at = { base: path.join(folder, "1.1.1"), outputFile: path.join(folder, "1.1.1.log") };
+  const seconds = uniqueSeconds();
+  const command = commandOf(`sleep ${seconds}`, at);
+  const environment = localEnvironment();
+  await environment.start(command);
+  const isRunning = () => processesWith(seconds).length > 0;
+  await waitUntil(isRunning, { timeoutMs: 10_000, what: "it runs" });
+  disk.fill();
+  await environment.kill(command);
+  expect(isRunning()).toBe(false);
+  disk.free();
 });
 
 test("kill ends the group, what left it, and the supervisor", async () => {
