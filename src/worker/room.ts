@@ -1,4 +1,4 @@
-import { messageOf } from "../errors.ts";
+import { DatabaseError, messageOf } from "../errors.ts";
 import { untilRoom } from "../full-disk.ts";
 import type { Breaks, Work } from "./execute-run.ts";
 
@@ -15,4 +15,27 @@ export function withRoom<T>({ resources, row, leaving }: Waiting, work: () => Pr
   const { logger } = resources;
   const onFull = (error: unknown) => logger.info("disk.full", { run: row.id, error: messageOf(error) });
   return untilRoom(work, { signal: leaving, onFull });
+}
+
+interface StoreRoom extends Pick<Work["resources"], "store" | "logger" | "paths"> {
+  /** Aborted when the worker is to stop. */
+  stop: AbortSignal;
+  /** So long it waits then. */
+  graceMs: number;
+}
+
+/**
+ * The store waits for room. Nobody may ever make any: a worker that stops leaves what it cannot store to the next one, as if
+ * it had been killed.
+ */
+export function waitForRoom({ store, logger, paths, stop, graceMs }: StoreRoom): void {
+  const going = new AbortController();
+  const left = new DatabaseError(
+    `expected room on the disk of ${paths.database} to record the end of this worker, got none: make room, and the next worker takes over its runs at their last checkpoint`,
+  );
+  stop.addEventListener("abort", () => void setTimeout(() => going.abort(left), graceMs).unref());
+  store.waitForRoom({
+    signal: going.signal,
+    onFull: () => logger.info("disk.full", { database: paths.database }),
+  });
 }

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { RunAborted } from "../abort.ts";
 import { type RunRow, strikesUntilSuspect } from "../db/claim.ts";
-import { DatabaseError, LeaseLostError } from "../errors.ts";
+import { LeaseLostError } from "../errors.ts";
 import { failpoint } from "../failpoint.ts";
 import { isTerminal } from "../outcome.ts";
 import type { Queue } from "../queue/queue.ts";
@@ -9,6 +9,7 @@ import { watchDiskRoom } from "./disk-room.ts";
 import { executeRun, type RunResources } from "./execute-run.ts";
 import { ownIdentity } from "./identity.ts";
 import { publishHints, reconcile, removeWorker, sweep } from "./reconcile.ts";
+import { waitForRoom } from "./room.ts";
 
 /** How often a worker looks for cancel and pause requests of its runs. */
 const lookMs = 250;
@@ -83,23 +84,10 @@ function leaveAll({ running }: Context, kind: "shutdown" | "lease_lost"): void {
 }
 
 async function workUntilStopped(context: Context): Promise<void> {
-  waitForRoom(context);
+  waitForRoom({ ...context.options, stop: context.stop.signal, graceMs: lastGraceMs });
   while (!context.stop.signal.aborted) await workForOneLease(context);
   context.options.logger.info("worker.stopped");
   if (context.failure !== undefined) throw context.failure;
-}
-
-/** Nobody may ever make room: a worker that stops leaves what it cannot store to the next one, as if it had been killed. */
-function waitForRoom({ options, stop }: Context): void {
-  const { store, logger, paths } = options;
-  const going = new AbortController();
-  const left = new DatabaseError(
-    `expected room on the disk of ${paths.database} to record the end of this worker, got none: make room, and the next worker takes over its runs at their last checkpoint`,
-  );
-  const giveUp = () => void setTimeout(() => going.abort(left), lastGraceMs).unref();
-  stop.signal.addEventListener("abort", giveUp);
-  const onFull = () => logger.info("disk.full", { database: paths.database });
-  store.waitForRoom({ signal: going.signal, onFull });
 }
 
 /** From registration to stop, drain, or the loss of the lease; a worker that lost it starts anew under another id. */
