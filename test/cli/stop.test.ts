@@ -45,8 +45,18 @@ describe("pawl stop", () => {
     const scenario = await createScenario(longCommand);
     const worker = scenario.worker({ args: [] });
     await worker.says("takes up to");
-    worker.child.kill("SIGSTOP");
-    await worker.stopped();
+    const database = scenario.database();
+    await waitUntil(
+      async () => {
+        worker.child.kill("SIGSTOP");
+        await worker.stopped();
+        if (isWritable(database)) return true;
+        // In the middle of a write it would hold up everybody.
+        worker.child.kill("SIGCONT");
+        return false;
+      },
+      { timeoutMs, what: "it is stopped outside of a write" },
+    );
     const line = commandLine({ env: scenario.env });
     const { stdout, code } = await line.pawl(["stop"]);
     expect(code).toBe(1);
@@ -115,3 +125,12 @@ test("a worker whose database a newer pawl has migrated gives its runs back, say
   await scenario.json("cancel", "k");
   await scenario.worker().ended();
 });
+
+function isWritable(database: Database.Database): boolean {
+  try {
+    database.exec("BEGIN IMMEDIATE; ROLLBACK");
+    return true;
+  } catch {
+    return false;
+  }
+}
