@@ -34,6 +34,9 @@ export const failpoints = [
 ] as const;
 export type Failpoint = (typeof failpoints)[number];
 
+/** A signal to a process with threads takes a moment to stop them all. */
+const signalMs = 20;
+
 let armed: { name: string; left: number; signal: "SIGKILL" | "SIGSTOP" } | undefined;
 
 /**
@@ -50,5 +53,8 @@ export function armFailpoint(setting: string | undefined): void {
 export function failpoint(name: Failpoint): void {
   if (armed?.name !== name) return;
   armed.left -= 1;
-  if (armed.left === 0) process.kill(process.pid, armed.signal);
+  if (armed.left !== 0) return;
+  process.kill(process.pid, armed.signal);
+  // Another thread may have taken the signal: this one is not to go on before it has reached it too.
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, signalMs);
 }

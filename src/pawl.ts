@@ -1,4 +1,6 @@
 import { createHash } from "node:crypto";
+import { existsSync, realpathSync } from "node:fs";
+import path from "node:path";
 import { loadPrompt } from "./agent/protocols/prompt.ts";
 import { createDataDirectory, resolveDataPaths } from "./config/data-directory.ts";
 import { resolveModelSettings } from "./config/model-settings.ts";
@@ -6,6 +8,7 @@ import { readVariables } from "./config/variables.ts";
 import { type Config, loadConfig } from "./config.ts";
 import { openStore, type Store } from "./db/store.ts";
 import { localEnvironment } from "./environment/local.ts";
+import { ConfigError } from "./errors.ts";
 import { failpoint } from "./failpoint.ts";
 import { type Logger, silentLogger } from "./log.ts";
 import type { Model } from "./model/model.ts";
@@ -62,6 +65,7 @@ export interface Pawl {
   /** The run that an id, a unique prefix of one, or a key means. */
   getRun(reference: string): Promise<RunReport>;
   getStatus(batch?: string): Promise<StatusReport>;
+  /** Stops the workers that still run, in order, then closes. */
   close(): Promise<void>;
 }
 
@@ -76,6 +80,7 @@ export async function openPawl(options: PawlOptions = {}): Promise<Pawl> {
   await createDataDirectory(paths);
   const store = await openStore({ file: paths.database });
   const queues: Queue[] = [];
+  const workers: Worker[] = [];
   const openQueue = async (consume: boolean) => {
     const queue = await createQueue({ config, paths, store, consume, logger });
     queues.push(queue);
@@ -104,6 +109,7 @@ export async function openPawl(options: PawlOptions = {}): Promise<Pawl> {
   let producer: Promise<Queue> | undefined;
 
   async function enqueueParsed(tasks: NewTask[]): Promise<EnqueueResult[]> {
+    for (const { spec, batch } of tasks) requireSound({ dir: spec.dir, batch, paths });
     const results = await store.enqueue(tasks);
     failpoint("enqueue.committed");
     if (config.queue !== null) {
@@ -124,9 +130,11 @@ export async function openPawl(options: PawlOptions = {}): Promise<Pawl> {
       return enqueueParsed(tasksFromInputs({ inputs, cwd, defaults: taskDefaults(config) }));
     },
     async startWorker({ concurrency = config.concurrency, drain = false, only } = {}) {
+      if (!Number.isInteger(concurrency) || concurrency < 1)
+        throw new ConfigError(`expected concurrency to be a whole number from 1 on, got ${concurrency}`);
       await requireModel(only);
       const tools = await loadTools();
-      return startWorker({
+      const worker = startWorker({
         store,
         paths,
         logger,
@@ -146,6 +154,8 @@ export async function openPawl(options: PawlOptions = {}): Promise<Pawl> {
         drain,
         ...(only !== undefined && { only }),
       });
+      workers.push(worker);
+      return worker;
     },
     async getRun(reference) {
       const run = await store.findRun(reference);
@@ -153,10 +163,32 @@ export async function openPawl(options: PawlOptions = {}): Promise<Pawl> {
     },
     getStatus: (batch) => reportStatus(store, { dataDir: paths.dataDir, batch }),
     async close() {
+      for (const worker of workers) worker.stop();
+      await Promise.allSettled(workers.map(({ done }) => done));
       await Promise.all(queues.map((queue) => queue.close()));
       await store.close();
     },
   };
+}
+
+/** What is known only here: pawl's own folders are no place to work in, and a batch has a name that people can write. */
+function requireSound(task: { dir: string | null; batch: string | null; paths: DataPaths }): void {
+  const { dir, batch, paths } = task;
+  if (batch !== null && (batch.trim() === "" || /[\p{Cc}\p{Surrogate}]/u.test(batch))) {
+    throw new ConfigError(
+      `expected the name of a batch to be a text without control characters, got ${JSON.stringify(batch)}: leave it out or name it`,
+    );
+  }
+  const owner = [paths.dataDir, paths.workspaces].find((folder) => dir !== null && isWithin(dir, folder));
+  if (owner !== undefined)
+    throw new ConfigError(
+      `expected a folder of yours to work in, got ${dir}, which is pawl's own (in ${owner}): name another --dir`,
+    );
+}
+
+function isWithin(dir: string, folder: string): boolean {
+  const own = existsSync(folder) ? realpathSync(folder) : folder;
+  return dir === own || dir.startsWith(`${own}${path.sep}`);
 }
 
 /** What the configuration says for tasks that do not say it themselves. */

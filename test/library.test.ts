@@ -162,3 +162,32 @@ console.log(phase, isNew, (await pawl.getStatus()).byStatus);
   });
   expect({ stdout, exitCode }).toEqual({ stdout: "", exitCode: 0 });
 });
+
+test("closing stops the workers that still run, and wrong use is a ConfigError", async () => {
+  const { env } = await startAgentServer({ a: [{ text: "A" }], b: [{ text: "B" }] });
+  const program = `
+import { openPawl, runAgent } from "pawl";
+const first = await runAgent({ prompt: "a", key: "k" });
+const same = await runAgent({ prompt: "a", key: "k" });
+const other = await runAgent({ prompt: "b", key: "k" }).catch((error) => error.name + ": " + error.message);
+const text = await runAgent("a").catch((error) => error.name);
+const pawl = await openPawl();
+const none = await pawl.startWorker({ concurrency: 0 }).catch((error) => error.name);
+const worker = await pawl.startWorker();
+await pawl.close();
+await worker.done;
+console.log(JSON.stringify({ first: first.result, isSame: same.id === first.id, other, text, none }));
+`;
+  const { stdout, stderr, exitCode } = await node(
+    userProject({ "program.mjs": program }, env),
+    "program.mjs",
+  );
+  expect({ stderr, exitCode }).toEqual({ stderr: "", exitCode: 0 });
+  expect(JSON.parse(stdout)).toEqual({
+    first: "A",
+    isSame: true,
+    other: expect.stringMatching(/^ConfigError: .*another task: nothing was run/),
+    text: "ConfigError",
+    none: "ConfigError",
+  });
+});

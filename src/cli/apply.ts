@@ -14,7 +14,7 @@ export async function apply(reference: string, options: { to?: string; json?: bo
     const run = await store.findRun(reference);
     const spec = storedSpec(run);
     if (spec.dir !== null)
-      throw new ConfigError(`run ${run.id} worked in ${spec.dir} itself: its change is already there`);
+      throw new ConfigError(`run ${run.id} worked in ${spec.dir} itself: there is nothing to bring there`);
     const checkout = options.to === undefined ? checkoutOf(spec.repo) : path.resolve(options.to);
     const { files, isThere } = await applyToCheckout({ patch: await patchOf(run, paths), checkout });
     if (options.json) return printJson({ id: run.id, checkout, files, ...(isThere && { isThere }) });

@@ -9,6 +9,7 @@ import { fieldFlags, fieldsFromFlags } from "../producer/fields.ts";
 import { tasksFromFlags, type UnknownTools } from "../producer/new-task.ts";
 import type { EnqueueResult, NewTask } from "../producer/task.ts";
 import { parseTaskFile, taskFileFormat } from "../producer/task-file.ts";
+import { withoutCredentials } from "../redact.ts";
 import { counted, flat } from "../report/text.ts";
 import { note, print, printJson } from "./output.ts";
 
@@ -131,10 +132,11 @@ async function readContent(file: string): Promise<Uint8Array> {
 
 function showTasks(tasks: NewTask[], json: boolean): void {
   for (const task of tasks) {
-    if (json) printJson({ key: task.key, batch: task.batch, priority: task.priority, ...task.spec });
+    const repo = task.spec.repo === null ? null : withoutCredentials(task.spec.repo);
+    if (json) printJson({ key: task.key, batch: task.batch, priority: task.priority, ...task.spec, repo });
     else
       print(
-        `${flat(task.key ?? "(no key)")}  ${task.spec.repo ?? task.spec.dir ?? "(empty folder)"}  ${task.spec.prompt.split("\n")[0]}`,
+        `${flat(task.key ?? "(no key)")}  ${repo ?? task.spec.dir ?? "(empty folder)"}  ${task.spec.prompt.split("\n")[0]}`,
       );
   }
   note(`${counted(tasks.length, "task")} would be enqueued; nothing was`);

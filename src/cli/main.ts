@@ -13,6 +13,8 @@ const commandsWithFields = ["run", "enqueue", "retry"];
 const commandsToFinish = ["run", "demo"];
 
 async function main(words: string[]): Promise<void> {
+  // What a configuration or a tool prints is no answer of ours.
+  console.log = console.info = console.debug = console.error;
   armFailpoint(process.env.PAWL_FAILPOINT);
   survivePipes(words);
   const hasFields = words.some((word) => commandsWithFields.includes(word));

@@ -1,3 +1,4 @@
+import { messageOf } from "../errors.ts";
 import type { Logger, LogLevel } from "../log.ts";
 import { createActivities } from "../report/activity.ts";
 import { createProgress } from "../report/progress.ts";
@@ -58,6 +59,18 @@ export function onStopSignals(
     note("stopping: current steps get a few seconds, every run stays resumable (again to leave at once)");
     stop();
   };
+  // Thrown by a timer or a promise that a tool left behind: whose it was cannot be known.
+  let isFaulty = false;
+  const onFault = (error: unknown) => {
+    if (isFaulty) process.exit(1);
+    isFaulty = true;
+    process.exitCode = 1;
+    note(
+      `an error outside of every call, which a tool may have left behind: ${messageOf(error)}; stopping in order`,
+    );
+    stop();
+  };
+  process.on("uncaughtException", onFault);
   const onInterrupt = () => handle("SIGINT");
   const onTerminate = () => handle("SIGTERM");
   process.on("SIGINT", onInterrupt);
@@ -67,6 +80,7 @@ export function onStopSignals(
     remove() {
       process.off("SIGINT", onInterrupt);
       process.off("SIGTERM", onTerminate);
+      process.off("uncaughtException", onFault);
     },
   };
 }

@@ -1,10 +1,10 @@
 import { constants, realpathSync } from "node:fs";
-import { access, writeFile } from "node:fs/promises";
+import { access, stat, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { resolveModelSettings } from "../config/model-settings.ts";
 import { loadConfig } from "../config.ts";
-import { ConfigError } from "../errors.ts";
+import { ConfigError, messageOf } from "../errors.ts";
 import { isTerminal } from "../outcome.ts";
 import { runPaths } from "../paths.ts";
 import { openPawl, type Pawl, taskDefaults } from "../pawl.ts";
@@ -13,6 +13,7 @@ import type { NewTask } from "../producer/task.ts";
 import { exportMessages } from "../report/export.ts";
 import type { RunReport } from "../report/run-view.ts";
 import { clip, counted, duration, flat } from "../report/text.ts";
+import { isProvenDead, ownIdentity } from "../worker/identity.ts";
 import { readTasks } from "./enqueue.ts";
 import { describeEntry, followRun } from "./logs.ts";
 import { note, paint, printData, printJson } from "./output.ts";
@@ -74,15 +75,18 @@ function choosePlace(options: Options): { dir?: string } {
   return { dir };
 }
 
-/** A night's history should not be lost to a folder that does not exist. */
+/** A night's history should not be lost to a file that cannot be written. */
 async function requireWritable(file: string): Promise<void> {
-  const folder = path.dirname(path.resolve(file));
-  const isWritable = await access(folder, constants.W_OK).then(
-    () => true,
+  const place = path.resolve(file);
+  const found = await stat(place).catch(() => null);
+  const isWritable = await access(found ? place : path.dirname(place), constants.W_OK).then(
+    () => file !== "" && (found === null || found.isFile()),
     () => false,
   );
   if (!isWritable)
-    throw new ConfigError(`--save: expected a file in a folder that can be written, got ${file}`);
+    throw new ConfigError(
+      `--save: expected a file that can be written, got ${JSON.stringify(file)}: name another one`,
+    );
 }
 
 async function enqueueOne(pawl: Pawl, task: NewTask, progress: Progress): Promise<string> {
@@ -135,6 +139,7 @@ async function watchOthers(options: {
 }): Promise<void> {
   const { pawl, id, signal, progress } = options;
   const { store } = pawl;
+  const self = ownIdentity();
   let said = "";
   while (!signal.aborted) {
     const row = await store.getRun(id);
@@ -144,7 +149,7 @@ async function watchOthers(options: {
       said = why;
     }
     const owner = (await store.loadWorkers()).find((worker) => worker.id === row?.ownerId);
-    if (owner && owner.pid !== process.pid) {
+    if (owner && owner.pid !== process.pid && !isProvenDead(owner, self)) {
       progress.note(`worker ${owner.id} (pid ${owner.pid}) has this run; following its log`);
       const write = (entry: Parameters<typeof describeEntry>[0]) => progress.note(describeEntry(entry));
       return followRun(store, id, { write, follow: true, signal });
@@ -178,7 +183,14 @@ async function conclude(input: {
   else process.exitCode = wasStopped ? interrupted : 1;
   if (options.save === undefined) return;
   const messages = await exportMessages(pawl.store, await pawl.store.findRun(report.id));
-  await writeFile(options.save, `${JSON.stringify(messages, null, 2)}\n`);
+  try {
+    await writeFile(options.save, `${JSON.stringify(messages, null, 2)}\n`);
+  } catch (error) {
+    const again = `pawl export ${report.id} --format messages`;
+    throw new ConfigError(
+      `--save: expected to write ${options.save}, got: ${messageOf(error)}; ${again} gives it`,
+    );
+  }
   note(`${counted(messages.length, "message")} saved in ${options.save}`);
 }
 

@@ -34,7 +34,12 @@ export async function steer(verb: string, references: string[], options: Options
       if (options.json) printJson(steered);
       else print([run.id, ...(run.key === null ? [] : [flat(run.key)]), describe(verb, steered)].join("  "));
     }
-    if (chosen.length === 0) note(`no run to ${verb}`);
+    if (chosen.length === 0)
+      note(
+        verb === "retry" && options.class === undefined
+          ? "no run to retry: only failed ones are, unless --class names others"
+          : `no run to ${verb}`,
+      );
   });
 }
 
@@ -103,6 +108,7 @@ async function change(
 function describe(verb: string, { status, changed, retriedAs, stands }: Change): string {
   if (retriedAs !== undefined) return `retried as ${retriedAs}`;
   if (!changed) return `stays ${status}`;
-  if (status === "running") return `${verb} requested; its worker sees to it`;
+  if (status === "running") return `${verb} requested; its worker, or the next one, sees to it`;
+  if (verb === "cancel" && status === "queued") return "cancel requested; the next worker ends it";
   return stands === undefined ? status : `${status}; run ${stands} stands again`;
 }

@@ -1,6 +1,7 @@
 import { BlockList, isIP } from "node:net";
 import type { Config } from "../config.ts";
 import { ConfigError } from "../errors.ts";
+import { requireEndpoint } from "../model/endpoint.ts";
 import { defaultBaseUrl } from "../model/profiles.ts";
 import { contextWindowOf } from "../model/windows.ts";
 
@@ -31,7 +32,7 @@ const leastPromptTokens = 2_000;
 
 /**
  * Model, base URL and key from the settings; `model` (a task's own) goes before the configured one. Throws ConfigError, in
- * one line, if a base URL has no model, if a service that is not local has no key, or if the window has no room for a prompt.
+ * one line, if a base URL cannot be used or has no model, if a service that is not local has no key, or if the window has no room for a prompt.
  */
 export function resolveModelSettings(config: Configured, model: string | null = config.model): ModelSettings {
   const name = model ?? config.model;
@@ -41,6 +42,7 @@ export function resolveModelSettings(config: Configured, model: string | null = 
     );
   }
   const baseUrl = config.baseUrl ?? defaultBaseUrl;
+  requireEndpoint(baseUrl, config.apiKey?.trim() || null);
   const resolvedModel = name ?? defaultModel;
   return {
     model: resolvedModel,

@@ -1,6 +1,7 @@
 import OpenAI, { APIConnectionError, APIError } from "openai";
 import type { ChatCompletionCreateParamsNonStreaming } from "openai/resources/chat/completions";
-import { ConfigError, ModelError, messageOf } from "../errors.ts";
+import { ModelError, messageOf } from "../errors.ts";
+import { requireEndpoint } from "./endpoint.ts";
 import { isObject, isPage, modelErrorOf, oneLine, placeOf } from "./failure.ts";
 import type { Model, ModelReply, ModelRequest, ReplyMessage, ToolSchema, Usage } from "./model.ts";
 import { type Profile, profileOf } from "./profiles.ts";
@@ -25,7 +26,7 @@ const maxReplyBytes = 32 * 1024 * 1024;
  */
 export function openaiModel(options: OpenaiOptions): Model {
   const apiKey = options.apiKey?.trim() || null;
-  checkSettings(options.baseUrl, apiKey);
+  requireEndpoint(options.baseUrl, apiKey);
   const profile = options.profile ?? profileOf(options.baseUrl);
   const timeoutMs = options.timeoutMs ?? defaultTimeoutMs;
   const redact = (text: string) => (apiKey ? text.replaceAll(apiKey, "[key]") : text);
@@ -60,20 +61,6 @@ class Client extends OpenAI {
     headers: Headers,
   ): APIError {
     return new APIError(status, body ?? { message: text ?? "" }, text, headers);
-  }
-}
-
-function checkSettings(baseUrl: string, apiKey: string | null): void {
-  const url = URL.canParse(baseUrl) ? new URL(baseUrl) : undefined;
-  if (!url || !/^https?:$/.test(url.protocol) || url.username || url.password) {
-    throw new ConfigError(
-      "expected a base URL such as https://api.openai.com/v1, with http or https and without a password; check OPENAI_BASE_URL",
-    );
-  }
-  if (apiKey && !/^[\x21-\x7e]+$/.test(apiKey)) {
-    throw new ConfigError(
-      "expected an API key of printable ASCII characters without blanks; check OPENAI_API_KEY",
-    );
   }
 }
 

@@ -26,10 +26,10 @@ const fieldsSchema = z.strictObject({
   repo: text("the path or URL of a git repository, of which the run gets its own clone", noOption),
   dir: text("the path of a folder to work in as it is"),
   ref: text("a branch, tag or commit of the repository", noOption),
-  key: text("a text that names the task within its batch", z.string().regex(/^\P{Surrogate}+$/u)),
+  key: text("a text that names the task within its batch", z.string().regex(/^[^\p{Surrogate}\p{Cc}]+$/u)),
   id: text(
     "a text that names the task within its batch (the same as key)",
-    z.string().regex(/^\P{Surrogate}+$/u),
+    z.string().regex(/^[^\p{Surrogate}\p{Cc}]+$/u),
   ),
   priority: integer("a whole number, the higher the sooner,", { minimum: -1_000_000, maximum: 1_000_000 }),
   maxSteps: integer("the most steps the run may take, a whole number", { minimum: 1, maximum: 1_000_000 }),

@@ -1,4 +1,4 @@
-import { readFileSync, statSync } from "node:fs";
+import { readFileSync, realpathSync, statSync } from "node:fs";
 import { ConfigError } from "../errors.ts";
 import { withoutCredentials } from "../redact.ts";
 import { checkTaskFields, fieldsFromFlags, resolvePaths, type TaskFields } from "./fields.ts";
@@ -30,7 +30,8 @@ export type UnknownTools = ReadonlyMap<string, string>;
 export interface TaskFiles {
   /** Undefined where it cannot be read. */
   read(file: string): string | undefined;
-  isFolder(dir: string): boolean | undefined;
+  /** The folder's own path, whatever links lead to it; undefined where there is none. */
+  folder(dir: string): string | undefined;
 }
 
 /**
@@ -70,7 +71,10 @@ export function tasksFromInputs(options: {
 }): NewTask[] {
   const { inputs, cwd, defaults } = options;
   const files = createTaskFiles();
-  return inputs.map(({ batch = null, ...input }, index) => {
+  return inputs.map((given, index) => {
+    if (typeof given !== "object" || given === null)
+      throw new ConfigError(`expected a task such as { prompt: "…" }, got ${JSON.stringify(given)}`);
+    const { batch = null, ...input } = given;
     const checked = checkTaskFields(input);
     const created =
       "problems" in checked
@@ -129,7 +133,8 @@ export function createTask(options: {
         prompt,
         repo: fields.repo ?? null,
         ref: fields.ref ?? null,
-        dir: fields.dir ?? null,
+        // By its own path: two names of one folder are one folder.
+        dir: fields.dir === undefined ? null : (files.folder(fields.dir) ?? fields.dir),
         maxSteps: fields.maxSteps ?? defaultMaxSteps,
         timeLimitMs: fields.timeLimitMs ?? null,
         model: fields.model ?? null,
@@ -144,7 +149,7 @@ export function createTask(options: {
 export function createTaskFiles(): TaskFiles {
   return {
     read: remember((file) => readFileSync(file, "utf8")),
-    isFolder: remember((dir) => statSync(dir).isDirectory()),
+    folder: remember((dir) => (statSync(dir).isDirectory() ? realpathSync(dir) : undefined)),
   };
 }
 
@@ -155,7 +160,7 @@ function problemsOf(fields: TaskFields, files: TaskFiles): string[] {
   if (prompt === undefined) problems.push("prompt: expected a text that says what to do, got nothing");
   if (repo !== undefined && dir !== undefined) problems.push("repo and dir: expected one of them, got both");
   if (ref !== undefined && repo === undefined) problems.push("ref: expected a repo with it, got none");
-  if (dir !== undefined && !files.isFolder(dir)) {
+  if (dir !== undefined && files.folder(dir) === undefined) {
     problems.push(`dir: expected an existing folder, got ${dir}`);
   }
   return problems;

@@ -1,7 +1,7 @@
 import type { z } from "zod";
 import { ConfigError, messageOf } from "../errors.ts";
 import { jsonSchemaParameters, type Parameters, zodParameters } from "./parameters.ts";
-import type { Tool, ToolClass } from "./tool.ts";
+import { type Tool, type ToolClass, toolClasses } from "./tool.ts";
 
 /** What a tool is made of. `parameters` is a zod object or plain JSON Schema of type object. */
 export interface ToolDefinition<Schema, Arguments> extends Pick<Tool<Arguments>, "run" | "recover"> {
@@ -38,12 +38,18 @@ export function defineTool(
   if (typeof run !== "function") {
     throw new ConfigError(`the tool "${name}" needs a function run, got ${typeof run}`);
   }
+  const toolClass = definition.class ?? "unsafe";
+  if (!toolClasses.includes(toolClass)) {
+    throw new ConfigError(
+      `the tool "${name}": expected a class that is ${toolClasses.join(", ")}, got ${JSON.stringify(toolClass)}`,
+    );
+  }
   const { schema, parse } = parametersOf(name, definition.parameters);
   return {
     name,
     description,
     parameters: schema,
-    class: definition.class ?? "unsafe",
+    class: toolClass,
     parse,
     run,
     ...(recover === undefined ? {} : { recover }),

@@ -8,7 +8,8 @@ import type { ToolSchema } from "../model/model.ts";
  * - `keyed`: the target deduplicates by `context.key`; run again with the same key.
  * - `unsafe` (default): never run again; the model is told that the outcome is unknown.
  */
-export type ToolClass = "pure" | "convergent" | "keyed" | "unsafe";
+export const toolClasses = ["pure", "convergent", "keyed", "unsafe"] as const;
+export type ToolClass = (typeof toolClasses)[number];
 
 /** What a tool may use. Paths are absolute. */
 export interface ToolContext {

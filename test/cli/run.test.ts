@@ -106,7 +106,7 @@ test("a folder for --save that does not exist is noticed before anything is done
   const { pawl, folder } = commandLine({ env });
   const { stderr, code } = await pawl(["run", "x", "--save", "nowhere/history.json"]);
   expect(code).toBe(2);
-  expect(stderr).toMatch(/^pawl: --save: expected .*nowhere\/history\.json$/);
+  expect(stderr).toMatch(/^pawl: --save: expected .*"nowhere\/history\.json": name another one$/);
   expect(requests).toHaveLength(0);
   expect(existsSync(path.join(folder, ".pawl"))).toBe(false);
 });

@@ -71,13 +71,13 @@ test("apply refuses a conflict in one line that names the file, and changes noth
   expect(git(repository, "status", "--porcelain")).toBe(before);
 });
 
-test("apply of a run in place says that its change is there already", async () => {
+test("apply of a run in place says that there is nothing to bring there", async () => {
   const { env } = await startAgentServer();
   const { pawl } = commandLine({ env });
   await pawl(["run", "x", "--dir", ".", "--key", "k"]);
   const { stderr, code } = await pawl(["apply", "k"]);
   expect(code).toBe(2);
-  expect(stderr).toMatch(/worked in .*project itself: its change is already there/);
+  expect(stderr).toMatch(/worked in .*project itself: there is nothing to bring there/);
 });
 
 test("messages are the whole log in OpenAI's form", async () => {

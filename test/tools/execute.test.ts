@@ -30,6 +30,14 @@ function call(tool: Tool, argumentsText: string, changes = {}) {
   return executeCall({ tools: [tool], name: "echo", argumentsText, context: toolContext(), ...changes });
 }
 
+test("a tool whose class is none of the four is refused, and never run again where one came all the same", async () => {
+  const odd = "Unsafe" as ToolClass;
+  expect(() => toolOf(async () => "", "pay", odd)).toThrow(/expected a class that is pure, convergent/);
+  const tools = [{ ...echo, class: odd }];
+  const call = { tools, name: "echo", argumentsText: "{}", context: toolContext(), startedEpoch: 1 };
+  expect(await recoverCall(call)).toMatchObject({ kind: "unknown" });
+});
+
 describe("names", () => {
   test.each(["delete_everything", "Echo", "ech", "echo2", "functions.echo"])(
     "%j is no tool",
