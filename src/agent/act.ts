@@ -22,9 +22,11 @@ export async function act(agent: Agent, calls: PendingCall[]): Promise<void> {
     await agent.ensureWorkspace?.();
     const settled = await Promise.allSettled(group.map((call) => timedAnswer(agent, call)));
     failpoint("call.finished");
-    // Looked again before the snapshot: what a call deleted with the folder itself must not become the run's change.
-    await agent.log.confirmOwned();
-    await agent.ensureWorkspace?.();
+    if (!isReading(agent, group)) {
+      // Looked again before the snapshot: what a call deleted with the folder itself must not become the run's change.
+      await agent.log.confirmOwned();
+      await agent.ensureWorkspace?.();
+    }
     recordResults(agent, { group, settled, tree: await treeAfter(agent, group) });
   }
 }
@@ -50,7 +52,7 @@ export async function endStarted(agent: Agent): Promise<void> {
  * log is cut. Reading costs nothing.
  */
 async function treeAfter(agent: Agent, group: PendingCall[]): Promise<string | null> {
-  if (group.every((call) => classOf(agent, call) === "pure")) return null;
+  if (isReading(agent, group)) return null;
   // Two owners must not take one at the same time.
   await agent.log.confirmOwned();
   return (await agent.snapshot?.()) ?? null;
@@ -66,6 +68,10 @@ function groupCalls(agent: Agent, calls: PendingCall[]): PendingCall[][] {
     isOpen = isPure;
   }
   return groups;
+}
+
+function isReading(agent: Agent, group: PendingCall[]): boolean {
+  return group.every((call) => classOf(agent, call) === "pure");
 }
 
 function classOf(agent: Agent, call: PendingCall) {
