@@ -2,7 +2,7 @@
 import { CommanderError } from "commander";
 import { ConfigError } from "../errors.ts";
 import { armFailpoint } from "../failpoint.ts";
-import { note } from "./output.ts";
+import { keepStdout, note } from "./output.ts";
 import { createProgram } from "./program.ts";
 
 /** Exit codes of the contract. */
@@ -13,8 +13,7 @@ const commandsWithFields = ["run", "enqueue", "retry"];
 const commandsToFinish = ["run", "demo"];
 
 async function main(words: string[]): Promise<void> {
-  // What a configuration or a tool prints is no answer of ours.
-  console.log = console.info = console.debug = console.error;
+  keepStdout();
   armFailpoint(process.env.PAWL_FAILPOINT);
   survivePipes(words);
   const hasFields = words.some((word) => commandsWithFields.includes(word));

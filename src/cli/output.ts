@@ -40,6 +40,11 @@ export function forTerminal(text: string): string {
   return text.split(ownEscape).map(printable).join("\u001b");
 }
 
+/** From now on what a configuration or a tool prints goes to stderr: it is no answer of ours. */
+export function keepStdout(): void {
+  console.log = console.info = console.debug = console.error;
+}
+
 /** Rows under their headings, columns aligned as a terminal shows them. */
 export function table(headings: string[], rows: string[][]): string[] {
   const widths = headings.map((heading, column) =>
