@@ -1,6 +1,5 @@
 import { and, asc, eq, gt, lte, sql } from "drizzle-orm";
 import { ConfigError, WorkspaceError } from "../errors.ts";
-import { specSchema } from "../producer/task.ts";
 import type { Claim } from "./claim.ts";
 import { recordEvent } from "./events.ts";
 import { isOwned, lostLease } from "./fence.ts";
@@ -24,7 +23,9 @@ export function forkVerbs(context: StoreContext) {
      * Makes a run that goes on from another one's step, without its key. `followUp` is told to the model first. Gives
      * the new id. Throws ConfigError where that step cannot be gone on from.
      */
-    fork(id: string, options: { step: number; followUp: string | null }): Promise<string> {
+    async fork(id: string, options: { step: number; followUp: string | null }): Promise<string> {
+      // Loaded when it is used, as in `retry`.
+      const { specSchema } = await import("../producer/task.ts");
       return write(() => {
         const run = db.select().from(runs).where(eq(runs.id, id)).get();
         if (!run) throw new ConfigError(`expected the id of a run, got ${id}: see pawl list`);

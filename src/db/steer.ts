@@ -1,7 +1,7 @@
 import { eq, sql } from "drizzle-orm";
 import { ConfigError } from "../errors.ts";
 import { isTerminal, type Status } from "../outcome.ts";
-import { specSchema, type TaskChanges } from "../producer/task.ts";
+import type { TaskChanges } from "../producer/task.ts";
 import { cancelRun } from "./cancel.ts";
 import type { RunRow } from "./claim.ts";
 import { forEachRun, type OnRowFailure, pageSize } from "./each-row.ts";
@@ -138,7 +138,9 @@ export function steerVerbs(context: StoreContext) {
      * and endpoint are fixed anew, as they may be what failed. The key still stands for the task as it was enqueued.
      * Gives the new id.
      */
-    retry(id: string, changes: TaskChanges = {}): Promise<string> {
+    async retry(id: string, changes: TaskChanges = {}): Promise<string> {
+      // Loaded when it is used: the schema library would be a third of a look command's start.
+      const { specSchema } = await import("../producer/task.ts");
       return write(() => {
         const run = load(id);
         requireRetryable(run, changes);
