@@ -63,6 +63,20 @@ export interface Room {
   minFreeBytes: number;
 }
 
+/** A folder on a disk without room. */
+export interface LowDisk extends Room {
+  folder: string;
+}
+
+/** The first of these folders with less room than that; null where all have it. */
+export async function findLow(folders: string[], minFreeBytes: number | null): Promise<LowDisk | null> {
+  for (const folder of folders) {
+    const room = await roomAt(folder, minFreeBytes);
+    if (room.freeBytes < room.minFreeBytes) return { folder, ...room };
+  }
+  return null;
+}
+
 /** The room at a folder; `minFreeBytes` as configured, null for the default. */
 export async function roomAt(folder: string, minFreeBytes: number | null): Promise<Room> {
   const { bavail, blocks, bsize } = await statfs(nearestFolder(folder));
@@ -75,4 +89,13 @@ export function nearestFolder(folder: string): string {
   let found = path.resolve(folder);
   while (!existsSync(found) && found !== path.dirname(found)) found = path.dirname(found);
   return found;
+}
+
+/** A number of bytes as people say it: 900 B, 1.5 MB, 3.2 GB, by powers of 1024. */
+export function byteSize(bytes: number): string {
+  const units = ["B", "KB", "MB", "GB"];
+  let rest = bytes;
+  let unit = 0;
+  for (; rest >= 1024 && unit < units.length - 1; unit += 1) rest /= 1024;
+  return `${unit === 0 ? rest : rest.toFixed(1)} ${units[unit]}`;
 }

@@ -2,8 +2,9 @@ import { stat } from "node:fs/promises";
 import path from "node:path";
 import { hasData, resolveDataPaths } from "../config/data-directory.ts";
 import { backUpDatabase } from "../db/backup.ts";
+import { byteSize } from "../disk.ts";
 import { ConfigError } from "../errors.ts";
-import { byteSize, counted } from "../report/text.ts";
+import { counted } from "../report/text.ts";
 import { note, print, printJson } from "./output.ts";
 
 /** `pawl backup FILE`: a sound copy of the database, also while workers write; says what is not in it. */

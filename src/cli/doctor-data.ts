@@ -4,11 +4,11 @@ import { execa } from "execa";
 import { hasData, resolveDataPaths } from "../config/data-directory.ts";
 import { loadConfig } from "../config.ts";
 import { inspectSchema, type SchemaState, sqliteVersion } from "../db/inspect.ts";
-import { nearestFolder, requireLocalDisk, roomAt } from "../disk.ts";
+import { byteSize, findLow, nearestFolder, requireLocalDisk, roomAt } from "../disk.ts";
 import { messageOf } from "../errors.ts";
 import type { DataPaths } from "../paths.ts";
 import { reportStatus } from "../report/status.ts";
-import { byteSize, flat } from "../report/text.ts";
+import { flat } from "../report/text.ts";
 import { openLook } from "./look.ts";
 
 export interface Check {
@@ -46,13 +46,12 @@ async function checkDisk({ dataDir, workspaces }: DataPaths): Promise<Omit<Check
     ({ minFreeBytes }) => minFreeBytes,
     () => null,
   );
-  for (const folder of [dataDir, workspaces]) {
-    const { freeBytes, minFreeBytes } = await roomAt(folder, least);
-    if (freeBytes >= minFreeBytes) continue;
-    const advice = `workers begin nothing new below ${byteSize(minFreeBytes)}: make room, or set minFreeBytes or PAWL_HOME`;
-    return { ok: false, detail: `${folder}, ${byteSize(freeBytes)} free; ${advice}` };
-  }
-  return { ok: true, detail: `${dataDir}, ${byteSize((await roomAt(dataDir, least)).freeBytes)} free` };
+  const low = await findLow([dataDir, workspaces], least);
+  const { folder, freeBytes } = low ?? { folder: dataDir, ...(await roomAt(dataDir, least)) };
+  const detail = `${folder}, ${byteSize(freeBytes)} free`;
+  if (low === null) return { ok: true, detail };
+  const advice = `workers begin nothing new below ${byteSize(low.minFreeBytes)}: make room, or set minFreeBytes or PAWL_HOME`;
+  return { ok: false, detail: `${detail}; ${advice}` };
 }
 
 const schemaWords: Record<SchemaState, string> = {

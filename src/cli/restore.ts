@@ -73,7 +73,7 @@ async function putBack(input: {
   const { tree: source, changes: steps, step } = point;
   const wanted = await revertTree({ run: files, tree: now.tree, source, steps });
   const { saved } = await restoreTree({ run: files, tree: wanted, target: dir, isWorkspace: true });
-  await store.addPersonalEvent(run.id, { kind: "restored", data: { step, saved, tree: wanted } });
+  await store.addUnownedEvent(run.id, { kind: "restored", data: { step, saved, tree: wanted } });
   const changed = await listChanges({ run: files, from: saved ?? now.tree, to: wanted });
   return { target: dir, saved, changed };
 }

@@ -23,8 +23,8 @@ export function runEventVerbs(context: StoreContext) {
       });
     },
 
-    /** What a person did with a run's files. */
-    addPersonalEvent(runId: string, event: RunEvent): Promise<void> {
+    /** What was done with a run's files by somebody else than its owner. */
+    addUnownedEvent(runId: string, event: RunEvent): Promise<void> {
       return write(() => record({ runId, ...event }));
     },
   };

@@ -23,7 +23,7 @@ export interface WorkerIdentity {
 export type WorkerRow = typeof workers.$inferSelect;
 
 /** Whether the removal of their worker is held against the runs that it still owned, by its reason. */
-const isStrike = {
+const strikeByReason = {
   /** In order. */
   stopped: false,
   dead: true,
@@ -36,10 +36,10 @@ const isStrike = {
   /** It gave its lease up because its main thread did not go on. */
   stuck: true,
 };
-export type RemovalReason = keyof typeof isStrike;
+export type RemovalReason = keyof typeof strikeByReason;
 
 function isRemovalReason(text: string | null): text is RemovalReason {
-  return text !== null && Object.hasOwn(isStrike, text);
+  return text !== null && Object.hasOwn(strikeByReason, text);
 }
 
 export interface TakeOverOptions {
@@ -71,7 +71,7 @@ export function workerVerbs(context: StoreContext) {
 
   function takeOver(run: RunRow, { why, isBusy }: { why: RemovalReason; isBusy: boolean }) {
     const progress = hasProgress(run);
-    const strikes = progress ? 0 : run.strikes + (isStrike[why] && !isBusy ? 1 : 0);
+    const strikes = progress ? 0 : run.strikes + (strikeByReason[why] && !isBusy ? 1 : 0);
     record({
       kind: "owner_lost",
       runId: run.id,
@@ -135,16 +135,13 @@ export function workerVerbs(context: StoreContext) {
 
   return {
     /** Enters a worker with a lease of `leaseMs` and gives its id. A worker whose lease ran out enters anew. */
-    registerWorker(
-      identity: WorkerIdentity,
-      options: { version: string; leaseMs: number; detail?: string },
-    ): Promise<string> {
+    registerWorker(identity: WorkerIdentity, options: { version: string; leaseMs: number }): Promise<string> {
       return write(() => {
         adoptBackup();
         const id = newId();
-        const { version, leaseMs, detail = null } = options;
+        const { version, leaseMs } = options;
         db.insert(workers)
-          .values({ ...identity, id, version, detail, leaseUntil: now() + leaseMs, startedAt: now() })
+          .values({ ...identity, id, version, leaseUntil: now() + leaseMs, startedAt: now() })
           .run();
         return id;
       });

@@ -1,5 +1,6 @@
+import { byteSize } from "../disk.ts";
 import type { Logger, LogLevel } from "../log.ts";
-import { byteSize, counted, duration, flat, printable } from "./text.ts";
+import { counted, duration, flat, printable } from "./text.ts";
 
 /** How a progress line is written: plain, or coloured for a terminal. */
 interface Palette {

@@ -50,15 +50,6 @@ export function copied(steps: number): string {
   return steps === 0 ? "" : ` (+${steps} copied)`;
 }
 
-/** A number of bytes as people say it: 900 B, 1.5 MB, 3.2 GB, by powers of 1024. */
-export function byteSize(bytes: number): string {
-  const units = ["B", "KB", "MB", "GB"];
-  let rest = bytes;
-  let unit = 0;
-  for (; rest >= 1024 && unit < units.length - 1; unit += 1) rest /= 1024;
-  return `${unit === 0 ? rest : rest.toFixed(1)} ${units[unit]}`;
-}
-
 /** `1 file`, `2 files`. */
 export function counted(number: number, noun: string): string {
   return `${number} ${noun}${number === 1 ? "" : "s"}`;

@@ -1,5 +1,6 @@
 import type { Store } from "../db/store.ts";
-import { type Room, roomAt } from "../disk.ts";
+import { byteSize, findLow, type LowDisk } from "../disk.ts";
+import { messageOf } from "../errors.ts";
 import type { Logger } from "../log.ts";
 import type { DataPaths } from "../paths.ts";
 import { freeOldest } from "./free-workspaces.ts";
@@ -12,57 +13,45 @@ export interface DiskRoomOptions {
   minFreeBytes: number | null;
 }
 
-/** Whether a worker may claim: full disks are left to the runs that are at work already. */
-export interface DiskRoom {
-  /** Deletes workspaces of ended runs, oldest first, where that is what lacks; says once that there is no room, and once that there is again. */
-  isThere(signal: AbortSignal): Promise<boolean>;
-}
-
-/** What lacks, as people read it. */
-function describeLow({ folder, freeBytes, minFreeBytes }: Low): string {
-  const inMegabytes = (bytes: number) => `${Math.floor(bytes / 1024 ** 2)} MB`;
-  return `${inMegabytes(freeBytes)} free at ${folder}, less than ${inMegabytes(minFreeBytes)} (minFreeBytes)`;
-}
-
-interface Low extends Room {
-  folder: string;
-}
-
-export function watchDiskRoom(options: DiskRoomOptions & { workerId: string }): DiskRoom {
-  const { store, paths, logger, minFreeBytes, workerId } = options;
+/**
+ * Returns the function that says whether a worker may claim: full disks are left to the runs that are at work already. Where
+ * there is no room it says so once, and once that there is again; meanwhile workspaces of ended runs are deleted beside it.
+ */
+export function watchDiskRoom(options: DiskRoomOptions & { workerId: string; signal: AbortSignal }) {
+  const { store, paths, logger, minFreeBytes, workerId, signal } = options;
   const free = freeOldest(options);
+  let freeing: Promise<void> | undefined;
   let wasLow = false;
 
-  async function findLow(folder: string): Promise<Low | null> {
-    const room = await roomAt(folder, minFreeBytes);
-    return room.freeBytes < room.minFreeBytes ? { folder, ...room } : null;
-  }
-
-  function say(low: Low | null): void {
+  function say(low: LowDisk | null): void {
     if ((low !== null) === wasLow) return;
     wasLow = low !== null;
     logger.info(low === null ? "disk.room" : "disk.low", { ...low });
-    const detail = low === null ? null : `takes nothing new: ${describeLow(low)}`;
     // Not awaited: on a full disk even this waits for room.
-    store.noteWorker(workerId, detail).catch((error: unknown) => {
-      logger.info("worker.upkeep_failed", { error: String(error) });
-    });
+    store.noteWorker(workerId, low && `takes nothing new: ${describe(low)}`).catch(onFailure);
   }
 
-  return {
-    async isThere(signal) {
-      if (minFreeBytes === 0) return true;
-      const hasRoom = async () => (await findLow(paths.workspaces)) === null;
-      // A worker that is to stop does not wait for a large folder to be deleted.
-      if (!(await hasRoom())) await Promise.race([free(hasRoom, signal), untilAborted(signal)]);
-      const low = (await findLow(paths.dataDir)) ?? (await findLow(paths.workspaces));
-      say(low);
-      return low === null;
-    },
+  function onFailure(error: unknown): void {
+    logger.info("worker.upkeep_failed", { error: messageOf(error) });
+  }
+
+  return async (): Promise<boolean> => {
+    if (minFreeBytes === 0) return true;
+    const findLowWorkspaces = () => findLow([paths.workspaces], minFreeBytes);
+    const lowWorkspaces = await findLowWorkspaces();
+    // Not awaited: the deletion of a large folder must not hold up a worker that is to stop.
+    if (lowWorkspaces !== null) {
+      const hasRoom = async () => (await findLowWorkspaces()) === null;
+      freeing ??= free(hasRoom, signal)
+        .catch(onFailure)
+        .finally(() => (freeing = undefined));
+    }
+    const low = lowWorkspaces ?? (await findLow([paths.dataDir], minFreeBytes));
+    say(low);
+    return low === null;
   };
 }
 
-async function untilAborted(signal: AbortSignal): Promise<void> {
-  if (!signal.aborted)
-    await new Promise((resolve) => signal.addEventListener("abort", resolve, { once: true }));
+function describe({ folder, freeBytes, minFreeBytes }: LowDisk): string {
+  return `${byteSize(freeBytes)} free at ${folder}, less than ${byteSize(minFreeBytes)} (minFreeBytes)`;
 }

@@ -26,7 +26,7 @@ export function freeOldest({ store, paths, logger }: DiskRoomOptions) {
       if ("kept" in freed) return logger.debug("workspace.kept", { run: id, why: freed.kept });
       logger.info("workspace.freed", { run: id, path: freed.path });
       // Not awaited: on a full disk it waits for room, which the next one may make.
-      store.addPersonalEvent(id, { kind: freedKind, data: { ...freed } }).catch((error: unknown) => {
+      store.addUnownedEvent(id, { kind: freedKind, data: { ...freed } }).catch((error: unknown) => {
         logger.info("worker.upkeep_failed", { error: String(error) });
       });
     } catch (error) {

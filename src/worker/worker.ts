@@ -137,12 +137,12 @@ interface Loop {
 async function claimLoop({ context, workerId, signal }: Loop): Promise<void> {
   const { options, running } = context;
   const { store, queue } = options;
-  const room = watchDiskRoom({ ...options, workerId });
+  const hasDiskRoom = watchDiskRoom({ ...options, workerId, signal });
   let freed = new AbortController();
   // Not AbortSignal.any, which leaks a little at each look.
   signal.addEventListener("abort", () => freed.abort());
   while (!signal.aborted) {
-    while (hasRoom(context) && (await room.isThere(signal)) && !signal.aborted) {
+    while (hasRoom(context) && (await hasDiskRoom()) && !signal.aborted) {
       const row = await store.claim(workerId, { runId: options.only, isAlone: running.size === 0 });
       if (!row) break;
       failpoint("claim.committed");

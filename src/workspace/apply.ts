@@ -1,9 +1,18 @@
 import { randomUUID } from "node:crypto";
-import { copyFile, rm } from "node:fs/promises";
+import { copyFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { ConfigError } from "../errors.ts";
-import { decodePath, GitError, type GitOptions, type GitResult, git, gitList, tryGit } from "./git.ts";
+import {
+  decodePath,
+  GitError,
+  type GitOptions,
+  type GitResult,
+  git,
+  gitList,
+  removeIndex,
+  tryGit,
+} from "./git.ts";
 
 /**
  * Brings a run's patch into a checkout, all of it or nothing. Where surrounding lines have changed since, it is merged if
@@ -56,7 +65,7 @@ async function merge(options: { top: string; plain: GitResult; inCheckout: GitOp
       throw conflict(top, plain, rehearsal);
     await git(applyArguments("--3way"), onCopy);
   } finally {
-    for (const left of [index, `${index}.lock`]) await rm(left, { force: true });
+    await removeIndex(index);
   }
 }
 

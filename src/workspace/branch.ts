@@ -1,11 +1,10 @@
 import { randomUUID } from "node:crypto";
-import { rm } from "node:fs/promises";
 import { LeaseLostError, messageOf } from "../errors.ts";
 import { isDiskFull } from "../full-disk.ts";
 import type { RunPaths } from "../paths.ts";
 import { installBranch } from "./branch-install.ts";
 import { branchCandidates, chooseBranch } from "./branch-name.ts";
-import { decodePath, encodeList, type GitOptions, git, gitList } from "./git.ts";
+import { decodePath, encodeList, type GitOptions, git, gitList, removeIndex } from "./git.ts";
 import { gitlinks, storeOptions } from "./snapshot-store.ts";
 import type { Workspace } from "./workspace.ts";
 
@@ -100,7 +99,7 @@ async function commitTree(options: BranchOptions, touched: string[]): Promise<st
     });
     return await git(["write-tree"], store);
   } finally {
-    for (const left of [index, `${index}.lock`]) await rm(left, { force: true });
+    await removeIndex(index);
   }
 }
 

@@ -1,4 +1,5 @@
 import { existsSync } from "node:fs";
+import { rm } from "node:fs/promises";
 import { execa } from "execa";
 import { isWithoutRoom, saysDiskFull } from "../full-disk.ts";
 import { withoutCredentials } from "../redact.ts";
@@ -152,4 +153,9 @@ function failureLine(stderr: string): string {
   const line =
     lines.find((each) => each.startsWith("fatal:")) ?? lines.find((each) => each.startsWith("error:"));
   return withoutCredentials((line ?? lines[0] ?? "").replace(/^(fatal|error): /, "").trim());
+}
+
+/** Removes a temporary index, and the lock that a git which was killed has left. */
+export async function removeIndex(index: string): Promise<void> {
+  for (const left of [index, `${index}.lock`]) await rm(left, { force: true });
 }

@@ -1,8 +1,8 @@
 import { randomUUID } from "node:crypto";
-import { copyFile, mkdir, readdir, rename, rm } from "node:fs/promises";
+import { copyFile, mkdir, readdir, rename } from "node:fs/promises";
 import { WorkspaceError } from "../errors.ts";
 import type { RunPaths } from "../paths.ts";
-import { encodeList, GitError, type GitOptions, git, gitList, tryGit } from "./git.ts";
+import { encodeList, GitError, type GitOptions, git, gitList, removeIndex, tryGit } from "./git.ts";
 import { unsettleTimes } from "./index-times.ts";
 import { findObstacle } from "./obstacles.ts";
 import { snapshot } from "./snapshot.ts";
@@ -44,7 +44,7 @@ export async function restoreTree(options: RestoreOptions): Promise<{ saved: str
     if (!(error instanceof GitError)) throw error;
     throw new WorkspaceError(`${target} could not be put into the state of the snapshot: ${error.message}`);
   } finally {
-    for (const left of [index, `${index}.lock`]) await rm(left, { force: true });
+    await removeIndex(index);
   }
 }
 
@@ -83,7 +83,7 @@ export async function revertTree(options: {
     }
     return await git(["write-tree"], store);
   } finally {
-    for (const left of [index, `${index}.lock`]) await rm(left, { force: true });
+    await removeIndex(index);
   }
 }
 

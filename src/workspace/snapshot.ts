@@ -1,9 +1,19 @@
 import { randomUUID } from "node:crypto";
-import { link, lstat, rename, rm } from "node:fs/promises";
+import { link, lstat, rename } from "node:fs/promises";
 import path from "node:path";
 import { isDiskFull, saysDiskFull } from "../full-disk.ts";
 import type { RunPaths } from "../paths.ts";
-import { encodeList, exitError, GitError, type GitOptions, git, gitList, rawPath, tryGit } from "./git.ts";
+import {
+  encodeList,
+  exitError,
+  GitError,
+  type GitOptions,
+  git,
+  gitList,
+  rawPath,
+  removeIndex,
+  tryGit,
+} from "./git.ts";
 import { settleTimes, unsettleTimes } from "./index-times.ts";
 import { storeOptions } from "./snapshot-store.ts";
 
@@ -59,7 +69,7 @@ export async function snapshot(
     if (!(error instanceof GitError) || isDiskFull(error)) throw error;
     return { skipped: error.message };
   } finally {
-    for (const left of [index, `${index}.lock`]) await rm(left, { force: true });
+    await removeIndex(index);
   }
 }
 

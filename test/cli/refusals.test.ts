@@ -71,12 +71,10 @@ test("what a configuration prints does not get between the JSON", async () => {
 });
 
 test("an error that a tool left behind stops the worker in order, in one line, and costs no run", async () => {
-  const tool = `let isFirst = true;
-    export const late = { name: "late", description: "", class: "pure", parameters: { type: "object" }, parse: (value) => value,
+  const tool = `export const late = { name: "late", description: "", class: "pure", parameters: { type: "object" }, parse: (value) => value,
       run: () => new Promise((done) => {
-        if (isFirst) setTimeout(() => { throw new Error("left behind"); }, 50);
-        isFirst = false;
-        setTimeout(() => done("done"), 400);
+        process.once("uncaughtException", () => done("done"));
+        setImmediate(() => { throw new Error("left behind"); });
       }) };`;
   const { env } = await startAgentServer({ x: [{ tool: "late" }, { text: "good" }] });
   const line = commandLine({

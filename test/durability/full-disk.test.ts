@@ -53,20 +53,12 @@ describe.skipIf(!canMount())("on a full disk (needs to mount one)", () => {
     await expectWhole(disk.scenario, disk.scenario.worker());
   });
 
-  test("a worker waits for room to make a workspace", async () => {
+  test.each([
+    ["make a workspace", "claim.committed"],
+    ["make the products of a run", "finish.started"],
+  ])("a worker waits for room to %s", async (_, failpoint) => {
     const disk = await createDisk(() => simple);
-    const asleep = disk.scenario.worker({ env: { PAWL_FAILPOINT: "claim.committed:1:stop" } });
-    await asleep.stopped();
-    disk.fill();
-    process.kill(asleep.pid, "SIGCONT");
-    await asleep.says("the disk is full");
-    disk.free();
-    await expectWhole(disk.scenario, asleep);
-  });
-
-  test("a worker waits for room to make the products of a run", async () => {
-    const disk = await createDisk(() => simple);
-    const asleep = disk.scenario.worker({ env: { PAWL_FAILPOINT: "finish.started:1:stop" } });
+    const asleep = disk.scenario.worker({ env: { PAWL_FAILPOINT: `${failpoint}:1:stop` } });
     await asleep.stopped();
     disk.fill();
     process.kill(asleep.pid, "SIGCONT");

@@ -126,7 +126,7 @@ export function describeFence(open: StoreFactory): void {
           "getStep",
           "waitForRoom",
           "fork",
-          "addPersonalEvent",
+          "addUnownedEvent",
           "copyOrigin",
           "takeOverLost",
           "hasProgress",

@@ -48,8 +48,9 @@ export function describeWorkers(open: StoreFactory): void {
       const { store, clock, add, take } = await setScene(open);
       const id = await add();
       for (const [index, why] of (["stopped", "paused"] as const).entries()) {
-        const stuck = { version: "1", leaseMs, detail: "stuck" };
-        const worker = await store.registerWorker(identity, stuck);
+        const worker = await store.registerWorker(identity, { version: "1", leaseMs });
+        // As the thread of its lease does.
+        await store.noteWorker(worker, "stuck");
         await take(worker);
         clock.at += leaseMs;
         await store.removeWorker(worker, why);
