@@ -79,7 +79,11 @@ export async function findLow(folders: string[], minFreeBytes: number | null): P
 
 /** The room at a folder; `minFreeBytes` as configured, null for the default. */
 export async function roomAt(folder: string, minFreeBytes: number | null): Promise<Room> {
-  const { bavail, blocks, bsize } = await statfs(nearestFolder(folder));
+  const { bavail, blocks, bsize } = await statfs(nearestFolder(folder)).catch((error: unknown) => {
+    // Gone since the look.
+    if ((error as NodeJS.ErrnoException).code === "ENOENT") return statfs(nearestFolder(folder));
+    throw error;
+  });
   const byDefault = Math.min(defaultMinFree.bytes, Math.floor(blocks * bsize * defaultMinFree.share));
   return { freeBytes: bavail * bsize, minFreeBytes: minFreeBytes ?? byDefault };
 }

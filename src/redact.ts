@@ -4,6 +4,9 @@ import type { Logger } from "./log.ts";
 const shortestSecret = 8;
 const secretNames = /(^|_)(API_?KEY|KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?)$/i;
 
+/** Stands for the value of a secret. */
+export const redactedMark = "[redacted]";
+
 /** Replaces the values of secrets in a text that is about to be recorded. */
 export type Redact = (text: string) => string;
 
@@ -23,7 +26,7 @@ export function createRedact(secrets: string[]): Redact {
   // Longest first: one secret may hold another. In JSON text a value may be escaped.
   const forms = secrets.flatMap((secret) => [secret, JSON.stringify(secret).slice(1, -1)]);
   const values = [...new Set(forms)].sort((a, b) => b.length - a.length);
-  return (text) => values.reduce((left, value) => left.replaceAll(value, "[redacted]"), text);
+  return (text) => values.reduce((left, value) => left.replaceAll(value, redactedMark), text);
 }
 
 /** A logger whose facts hold no secrets. */

@@ -1,3 +1,4 @@
+import { readFileSync } from "node:fs";
 import path from "node:path";
 import { expect, test } from "vitest";
 import { createLogger } from "../src/log.ts";
@@ -48,4 +49,24 @@ test("a key that a command prints and the model repeats reaches no message, outc
   expect(messages).not.toContain(key);
   expect(lines.join("\n")).not.toContain(key);
   expect(JSON.stringify(model.requests), "the model is sent what is recorded").not.toContain(key);
+});
+
+test("calls run with what the model sent, are recorded without the secrets, and never run with the mark in their place", async () => {
+  const key = "postgres";
+  const folder = temporaryFolder({ ".env": `SOME_PASSWORD=${key}\n` });
+  const model = scriptedModel((_request, n) => {
+    if (n === 1) return call("write_file", { path: "a.txt", content: `x ${key}` });
+    if (n === 2) return call("read_file", { path: "a.txt" });
+    return n === 3 ? call("write_file", { path: "a.txt", content: "x [redacted] y" }) : say("done");
+  });
+  const env = { PATH: process.env.PATH, PAWL_HOME: path.join(folder, "data") };
+  const pawl = await openPawl({ cwd: folder, env, model });
+  const [created] = await pawl.enqueue({ prompt: "go", dir: folder });
+  await (await pawl.startWorker({ drain: true })).done;
+  const messages = JSON.stringify(await pawl.store.loadMessages(created?.id ?? ""));
+  await pawl.close();
+  expect(readFileSync(path.join(folder, "a.txt"), "utf8")).toBe(`x ${key}`);
+  expect(messages).not.toContain(key);
+  const last = String(model.requests.at(-1)?.messages.at(-1)?.content);
+  expect(last).toMatch(/^Error: not run\. \[redacted\] in the arguments stands for/);
 });

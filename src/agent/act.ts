@@ -6,6 +6,7 @@ import type { ToolOutput } from "../tools/tool.ts";
 import type { Agent } from "./loop.ts";
 import type { PendingCall } from "./next-action.ts";
 import { preview } from "./preview.ts";
+import { redactedResult } from "./redacted-calls.ts";
 import { unknownOutcome } from "./unknown-outcome.ts";
 
 /**
@@ -99,7 +100,7 @@ async function answer(agent: Agent, call: PendingCall): Promise<Answer> {
     tool: call.name,
     arguments: preview(call.argumentsText),
   });
-  if (call.startedEpoch === null) return { output: await executeCall(input), state: "done" };
+  if (call.startedEpoch === null) return { output: await execute(call, input), state: "done" };
   const found = await recoverCall({ ...input, startedEpoch: call.startedEpoch });
   if (found.kind === "done") return { output: found.output, state: "done" };
   if (found.kind === "unknown") {
@@ -112,7 +113,12 @@ async function answer(agent: Agent, call: PendingCall): Promise<Answer> {
   agent.log.startCall(call);
   await agent.log.committed();
   failpoint("call.started");
-  return { output: await executeCall(input), state: "done" };
+  return { output: await execute(call, input), state: "done" };
+}
+
+async function execute(call: PendingCall, input: Parameters<typeof executeCall>[0]): Promise<ToolOutput> {
+  if (call.isRedacted) return { content: redactedResult, isError: true, note: "not run" };
+  return executeCall(input);
 }
 
 interface Results {

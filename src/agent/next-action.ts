@@ -33,6 +33,8 @@ export interface PendingCall extends ParsedCall {
   /** Epoch of the owner that started it; null if nobody did. */
   startedEpoch: number | null;
   startedAt: number | null;
+  /** Its arguments are not what the model meant: a secret in them was left out of the record. It is not run. */
+  isRedacted: boolean;
 }
 
 /** System prompt and tools: the same for many runs, so the log only names them by their hash. */
@@ -210,6 +212,7 @@ function applyReply(
       ordinal: index + 1,
       startedEpoch: null,
       startedAt: null,
+      isRedacted: false,
     }));
   }
   return protocol.renderReply(

@@ -6,7 +6,7 @@ import type { LogTail } from "../db/tail.ts";
 import { failpoint } from "../failpoint.ts";
 import { type ModelReply, noUsage } from "../model/model.ts";
 import { estimateTokens, messageOverheadTokens } from "../model/tokens.ts";
-import type { Redact } from "../redact.ts";
+import { type Redact, redactedMark } from "../redact.ts";
 import { type Measurement, measureTail } from "./measurement.ts";
 import {
   applyCompaction,
@@ -19,18 +19,13 @@ import {
   type RunState,
 } from "./next-action.ts";
 import type { Protocol } from "./protocols/protocol.ts";
+import { findRedacted, restoreArguments } from "./redacted-calls.ts";
 import { estimateWindow } from "./window.ts";
 
 /** What was asked of the run from outside. */
 export interface Asked {
   cancelAt: number | null;
   pauseAt: number | null;
-}
-
-/** What the model must be told, and the workspace that it speaks of. */
-interface Notice {
-  text: string;
-  tree: string | null;
 }
 
 /**
@@ -59,8 +54,11 @@ export function openRunLog(options: RunLogOptions) {
   let outstanding: Promise<unknown>[] = [];
   let measured: Measurement | null = null;
   let tree: string | null = null;
-  let notice: Notice | null = null;
+  /** What the model must be told, and the workspace that it speaks of. */
+  let notice: { text: string; tree: string | null } | null = null;
   let asked: Asked = { cancelAt: null, pauseAt: null };
+  /** Whether the model was shown the mark of a secret, which it may send back. */
+  let isMarked = false;
 
   function write<T>(verb: Promise<T>): Promise<T> {
     // Kept for `committed()`; until somebody awaits that, a rejection must not count as unhandled.
@@ -70,7 +68,9 @@ export function openRunLog(options: RunLogOptions) {
   }
 
   function next(kind: MessageKind, step: number, body: unknown, contentTokens?: number) {
-    const text = redact(JSON.stringify(body));
+    const original = JSON.stringify(body);
+    const text = redact(original);
+    isMarked ||= text !== original;
     const tokens = messageOverheadTokens + (contentTokens ?? estimateTokens(text));
     return { seq: state.seq + 1, step, kind, body: text, tokens };
   }
@@ -99,6 +99,8 @@ export function openRunLog(options: RunLogOptions) {
       tree = lastTree;
       if (tail.prompt !== null) applyPrompt(state, JSON.parse(tail.prompt) as Prompt);
       for (const row of tail.messages) applyMessage(state, row, protocol);
+      isMarked = tail.messages.some(({ body }) => body.includes(redactedMark));
+      findRedacted(state.pending);
       if (tail.compaction) applyCompaction(state, tail.compaction);
       state.copiedSteps = tail.copiedSteps;
       state.compactions = tail.compactions;
@@ -132,6 +134,7 @@ export function openRunLog(options: RunLogOptions) {
       const finish = reply.finishReason === null ? {} : { finish_reason: reply.finishReason };
       const message = next("reply", state.steps + 1, { ...reply.message, ...finish });
       apply(message);
+      if (isMarked) restoreArguments(state.pending, protocol.readReply(reply, state.steps));
       const calls = state.pending.map(({ ordinal, name, wireId }) => ({
         ordinal,
         tool: name,

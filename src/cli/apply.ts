@@ -2,7 +2,7 @@ import { existsSync } from "node:fs";
 import path from "node:path";
 import { ConfigError } from "../errors.ts";
 import { storedSpec } from "../report/stored-spec.ts";
-import { counted } from "../report/text.ts";
+import { counted, flat } from "../report/text.ts";
 import { applyToCheckout } from "../workspace/apply.ts";
 import { withStore } from "./look.ts";
 import { note, print, printJson } from "./output.ts";
@@ -18,7 +18,7 @@ export async function apply(reference: string, options: { to?: string; json?: bo
     const checkout = options.to === undefined ? checkoutOf(spec.repo) : path.resolve(options.to);
     const { files, isThere } = await applyToCheckout({ patch: await patchOf(run, paths), checkout });
     if (options.json) return printJson({ id: run.id, checkout, files, ...(isThere && { isThere }) });
-    for (const file of files) print(file);
+    for (const file of files) print(flat(file));
     note(describe({ files, isThere, checkout }));
   });
 }

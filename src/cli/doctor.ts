@@ -4,6 +4,7 @@ import { resolveModelSettings } from "../config/model-settings.ts";
 import { loadConfig } from "../config.ts";
 import { quickCheck } from "../db/inspect.ts";
 import { ConfigError, messageOf } from "../errors.ts";
+import { loadTools } from "../modules.ts";
 import { type Check, checkData } from "./doctor-data.ts";
 import { print, printJson } from "./output.ts";
 
@@ -30,6 +31,7 @@ export async function doctor(options: {
     await checkProgram("bash", ["--version"]),
     ...(await checkData()),
     await checkModel(),
+    await checkTools(),
     await checkQueue(),
   ];
   if (options.json) printJson({ ok: checks.every((check) => check.ok), checks });
@@ -66,6 +68,16 @@ async function checkModel(): Promise<Check> {
     };
   } catch (error) {
     return { name: "model", ok: false, detail: messageOf(error) };
+  }
+}
+
+async function checkTools(): Promise<Check> {
+  try {
+    const { tools } = await loadConfig({ cwd: process.cwd(), env: process.env });
+    const names = tools.length === 0 ? [] : (await loadTools(tools)).map(({ name }) => name);
+    return { name: "tools", ok: true, detail: ["the built-in ones", ...names].join(", ") };
+  } catch (error) {
+    return { name: "tools", ok: false, detail: messageOf(error) };
   }
 }
 

@@ -99,11 +99,16 @@ async function enqueueOne(pawl: Pawl, task: NewTask, progress: Progress): Promis
   return created.id;
 }
 
+function describeNext({ id, status, finishedAt }: RunReport): string {
+  if (finishedAt !== null) return "nothing is run, this is its answer";
+  return status === "waiting" ? `pawl resume ${id} lets it go on` : "going on with that run";
+}
+
 /** The same key is the same run: nobody may take an old answer for one to a new prompt. */
 function describeTaken(run: RunReport, task: { isChanged: boolean; prompt: string }): string {
   const { id, key, status, finishedAt } = run;
   const stand = finishedAt === null ? `is ${status}` : `${status} at ${finishedAt}`;
-  const head = `the key ${flat(key)} is taken by run ${id}, which ${stand}: ${finishedAt === null ? "going on with that run" : "nothing is run, this is its answer"}`;
+  const head = `the key ${flat(key)} is taken by run ${id}, which ${stand}: ${describeNext(run)}`;
   if (!task.isChanged) return `${head}; pawl retry ${id} makes a new attempt`;
   return `${paint("red", "NOT USED", process.stderr)}: the new task, ${JSON.stringify(clip(flat(task.prompt), maxPromptColumns))}, differs from the one enqueued. ${head}. Another --key runs the new task; pawl retry ${id} tries the old one again`;
 }

@@ -67,7 +67,7 @@ function describe(run: RunReport, { prompt, events, notes, copiedSteps, freed }:
     ["workspace", path && (freed ? `${path} (deleted to make room at ${freed.at})` : path)],
     ["branch", branch && (freed ? `${branch} in ${freed.repository}` : branch)],
     ["commits", base && `${base.slice(0, 12)}${head && head !== base ? ` → ${head.slice(0, 12)}` : ""}`],
-    ["changed", run.changedFiles && (run.changedFiles.join(", ") || "nothing")],
+    ["changed", run.changedFiles && (run.changedFiles.map(flat).join(", ") || "nothing")],
     ["created", run.createdAt],
     ["took", run.startedAt && duration(end - Date.parse(run.startedAt))],
   ];

@@ -1,4 +1,6 @@
 import { loadConfig } from "../config.ts";
+import { messageOf } from "../errors.ts";
+import { untilRoom } from "../full-disk.ts";
 import { openPawl } from "../pawl.ts";
 import { onStopSignals, openProgress } from "./progress.ts";
 
@@ -10,7 +12,11 @@ export async function work(options: { concurrency?: string; drain?: boolean }): 
   const settings = options.concurrency === undefined ? {} : { concurrency: options.concurrency };
   const { logLevel } = await loadConfig({ cwd: process.cwd(), env: process.env, flags: settings });
   const progress = openProgress({ level: logLevel, manyRuns: true });
-  const pawl = await openPawl({ settings, logger: progress.logger });
+  // Even opening needs room; whoever starts it at boot has nobody to start it again.
+  const pawl = await untilRoom(() => openPawl({ settings, logger: progress.logger }), {
+    signal: new AbortController().signal,
+    onFull: (error) => progress.note(`waits for room: ${messageOf(error)}`),
+  });
   try {
     const worker = await pawl.startWorker({ drain: options.drain ?? false });
     const signals = onStopSignals(() => worker.stop(), progress.note);

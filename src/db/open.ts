@@ -1,4 +1,4 @@
-import { mkdirSync } from "node:fs";
+import { mkdirSync, statSync } from "node:fs";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
 import Database from "better-sqlite3";
@@ -28,6 +28,8 @@ export interface Connection {
   db: BetterSQLite3Database;
   /** Stamp of the newest migration that this pawl knows. */
   newestMigration: number;
+  /** Throws DatabaseError where the file was deleted or moved away: what is written to it then is lost. */
+  requireInPlace(): void;
 }
 
 /** Gives the stamp of the newest migration applied to a file. */
@@ -48,11 +50,25 @@ export async function openConnection(file: string): Promise<Connection> {
     const latest = newestMigration();
     if ((await appliedMigration(sqlite, file)) !== latest) await initialise(sqlite, file, latest);
     await setPragmas(sqlite, file);
-    return { sqlite, db: drizzle(sqlite), newestMigration: latest };
+    return { sqlite, db: drizzle(sqlite), newestMigration: latest, requireInPlace: placeCheck(file) };
   } catch (error) {
     sqlite?.close();
     throw explainDatabase(error, file);
   }
+}
+
+function placeCheck(file: string): () => void {
+  const identify = () => {
+    const found = statSync(file, { throwIfNoEntry: false });
+    return found && `${found.dev} ${found.ino}`;
+  };
+  const opened = identify();
+  return () => {
+    if (identify() === opened) return;
+    throw new DatabaseError(
+      `expected pawl's database to stay at ${file}, but it was deleted, moved or replaced while a worker ran: bring it back, and start the worker again`,
+    );
+  };
 }
 
 /** Even this statement reads the schema, so it can meet a lock. */

@@ -92,6 +92,7 @@ function verbsOf(connection: Connection, { file, newId, now = Date.now }: StoreO
     ...freedVerbs(context),
     now,
     waitForRoom: writer.waitForRoom,
+    requireInPlace: connection.requireInPlace,
     /** Finishes what was handed in, then closes the file. */
     async close(): Promise<void> {
       await writer.settled();

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { RunAborted } from "../abort.ts";
 import { type RunRow, strikesUntilSuspect } from "../db/claim.ts";
-import { LeaseLostError } from "../errors.ts";
+import { DatabaseError, LeaseLostError } from "../errors.ts";
 import { failpoint } from "../failpoint.ts";
 import { isTerminal } from "../outcome.ts";
 import type { Queue } from "../queue/queue.ts";
@@ -202,10 +202,15 @@ async function lookAfter({ context, workerId, signal }: Loop): Promise<void> {
       await passStop(context, workerId);
       if (now - sweptAt >= sweepMs) {
         sweptAt = now;
+        store.requireInPlace();
         if ((await sweep(parts)) > 0) beside = beside.then(() => publishHints(parts));
         beside = beside.then(() => reconcile(parts));
       }
     } catch (error) {
+      if (error instanceof DatabaseError) {
+        fail(context, error);
+        break;
+      }
       logger.info("worker.upkeep_failed", { error: String(error) });
     }
     await waitFor(lookMs, signal);

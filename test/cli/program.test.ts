@@ -69,6 +69,7 @@ test("doctor names what is there and what is missing, and makes nothing", async 
     "database",
     "workers",
     "model",
+    "tools",
     "queue",
   ]);
   expect(stdout).not.toContain('"k"');

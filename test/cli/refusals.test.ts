@@ -87,3 +87,10 @@ test("an error that a tool left behind stops the worker in order, in one line, a
   expect(stderr).not.toContain("    at ");
   expect(await line.json(["show", "k"])).toMatchObject([{ status: "queued" }]);
 });
+
+test("doctor says which tool module cannot be loaded", async () => {
+  const config = JSON.stringify({ tools: ["./nope.mjs"], model: "m", baseUrl: local.OPENAI_BASE_URL });
+  const { stdout, code } = await commandLine({ files: { "pawl.config.json": config } }).pawl(["doctor"]);
+  expect(code).toBe(1);
+  expect(stdout).toMatch(/^MISSING +tools +.*nope\.mjs: expected a module/m);
+});

@@ -67,6 +67,15 @@ describe.skipIf(!canMount())("on a full disk (needs to mount one)", () => {
     await expectWhole(disk.scenario, asleep);
   });
 
+  test("a worker that is started there waits, also where even opening the database needs room", async () => {
+    const disk = await createDisk(() => simple);
+    disk.fill();
+    const worker = disk.scenario.worker();
+    await worker.says("waits for room");
+    disk.free();
+    await expectWhole(disk.scenario, worker);
+  });
+
   test("a worker whose lease runs out meanwhile goes on under another", async () => {
     const disk = await createDisk(() => simple);
     const env = { PAWL_LEASE_MS: leaseMs.lost, PAWL_FAILPOINT: "command.finished:1:stop" };

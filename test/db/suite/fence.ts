@@ -130,6 +130,7 @@ export function describeFence(open: StoreFactory): void {
           "copyOrigin",
           "takeOverLost",
           "hasProgress",
+          "requireInPlace",
           "endCancelled",
           "loadClaimable",
           "loadStale",
