@@ -20,7 +20,6 @@ export type {
   Usage,
 } from "./model/model.ts";
 export { type OpenaiOptions, openaiModel } from "./model/openai.ts";
-export { type RetryOptions, retrying } from "./model/retry.ts";
 export {
   call,
   calls,

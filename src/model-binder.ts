@@ -1,10 +1,8 @@
 import { nativeProtocol } from "./agent/protocols/native.ts";
 import { resolveModelSettings, resolveRunSettings, resolveWindow } from "./config/model-settings.ts";
 import type { Config } from "./config.ts";
-import type { Logger } from "./log.ts";
 import type { Model } from "./model/model.ts";
 import { defaultBaseUrl, profileOf } from "./model/profiles.ts";
-import { retrying } from "./model/retry.ts";
 import { contextWindowOf } from "./model/windows.ts";
 import type { TaskSpec } from "./producer/task.ts";
 import type { ModelBinding } from "./worker/execute-run.ts";
@@ -15,7 +13,7 @@ import type { ModelBinding } from "./worker/execute-run.ts";
  */
 export function modelBinder(config: Config, own: Model | undefined) {
   const clients = new Map<string, Model>();
-  return async (spec: TaskSpec, logger: Logger): Promise<ModelBinding> => {
+  return async (spec: TaskSpec): Promise<ModelBinding> => {
     const { fixed } = spec;
     if (own) {
       const name = fixed?.model ?? spec.model ?? config.model ?? "own";
@@ -32,11 +30,8 @@ export function modelBinder(config: Config, own: Model | undefined) {
       clients.get(baseUrl) ??
       openaiModel({ baseUrl, apiKey, timeoutMs: config.requestTimeoutMs ?? undefined });
     clients.set(baseUrl, client);
-    const model = retrying(client, {
-      onRetry: ({ error, ...facts }) => logger.info("model.retried", { ...facts, error: error.message }),
-    });
     return {
-      model,
+      model: client,
       name,
       baseUrl,
       protocol: nativeProtocol(profileOf(baseUrl)),

@@ -1,10 +1,11 @@
-import { ModelError, messageOf } from "../errors.ts";
+import { ModelError } from "../errors.ts";
 import { failpoint } from "../failpoint.ts";
 import type { ModelReply } from "../model/model.ts";
 import { estimateTokens } from "../model/tokens.ts";
 import type { Agent } from "./loop.ts";
 import type { LogEntry } from "./next-action.ts";
 import { isCutOff, isFiltered, replyText } from "./protocols/reply-text.ts";
+import { requestModel } from "./request.ts";
 import { chooseCut } from "./window.ts";
 
 /** Part of the window's budget that the history handed to the summary request may take. */
@@ -26,16 +27,16 @@ const instructions = `You write the record of an agent's work so far, for the ag
 
 /**
  * Shortens the window: the model summarises all but the newest steps, or, where it fails, a digest is made without it.
- * The messages stay in the log. False: there is nothing left to leave out.
+ * The messages stay in the log. False: there is nothing left to leave out. Null: broken off, see `requestModel`.
  */
-export async function compact(agent: Agent): Promise<boolean> {
+export async function compact(agent: Agent): Promise<boolean | null> {
   const { log } = agent;
   const throughSeq = chooseCut(log.state.entries, agent.budgetTokens);
   if (throughSeq === undefined) return false;
   const old = log.state.entries.filter((entry) => entry.seq <= throughSeq);
   const earlier = log.state.compaction?.body ?? null;
   const summary = await summarise(agent, old, earlier);
-  if (agent.signal.aborted) return false;
+  if (summary === null) return null;
   if (summary)
     log.compact({ kind: "summary", throughSeq, body: summary.text }, { n: summary.n, reply: summary.reply });
   else log.compact({ kind: "digest", throughSeq, body: digest(old, earlier, agent.budgetTokens) }, null);
@@ -45,12 +46,9 @@ export async function compact(agent: Agent): Promise<boolean> {
   return true;
 }
 
+/** Undefined where the model wrote none that can be used; null where it was broken off. */
 async function summarise(agent: Agent, old: LogEntry[], earlier: string | null) {
   const maxRecordTokens = agent.budgetTokens * recordShare;
-  const n = agent.log.plan("summary", agent.modelName);
-  await agent.log.committed();
-  failpoint("summary.planned");
-  await agent.log.confirmOwned();
   const content = [
     `The task:\n${contentOf(agent.log.state.task?.message)}`,
     ...(earlier === null ? [] : [`The earlier record:\n${earlier}`]),
@@ -67,14 +65,12 @@ async function summarise(agent: Agent, old: LogEntry[], earlier: string | null) 
       messages,
       maxOutputTokens: Math.min(maxSummaryTokens, agent.maxOutputTokens),
     };
-    const reply = await agent.model.ask(request, agent.signal);
-    failpoint("summary.answered");
-    const text = acceptable(reply, maxRecordTokens);
-    if (text !== undefined) return { n, reply, text };
-    agent.log.failModelCall(n, "the summary was empty, cut off or too long", reply);
+    const answered = await requestModel(agent, "summary", request);
+    if (!answered) return null;
+    const text = acceptable(answered.reply, maxRecordTokens);
+    if (text !== undefined) return { ...answered, text };
+    agent.log.failModelCall(answered.n, "the summary was empty, cut off or too long", answered.reply);
   } catch (error) {
-    agent.log.failModelCall(n, messageOf(error));
-    if (agent.signal.aborted) return undefined;
     // A digest in place of a summary cannot be taken back: a key that is refused is worth waiting for.
     if (!(error instanceof ModelError) || error.kind === "auth") throw error;
   }

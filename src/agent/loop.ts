@@ -1,4 +1,5 @@
 import { type AbortKind, RunAborted } from "../abort.ts";
+import type { RetryPolicy } from "../limits/retry.ts";
 import type { Logger } from "../log.ts";
 import type { Model } from "../model/model.ts";
 import { crashLoopError, type Outcome, outcomeOf, type WaitKind } from "../outcome.ts";
@@ -21,6 +22,8 @@ export interface Agent {
   /** Tokens a request may have, the reply's not counted. */
   budgetTokens: number;
   maxOutputTokens: number;
+  /** What differs from the usual when the model is asked again. */
+  retry?: Partial<RetryPolicy>;
   /** Aborted with a RunAborted that says why. */
   signal: AbortSignal;
   /** True once the worker wants to stop: the run is left at the next checkpoint. */

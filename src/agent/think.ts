@@ -1,12 +1,12 @@
-import { ModelError, messageOf } from "../errors.ts";
-import { failpoint } from "../failpoint.ts";
-import type { ModelReply, ModelRequest } from "../model/model.ts";
+import { ModelError } from "../errors.ts";
+import type { ModelRequest } from "../model/model.ts";
 import { outcomeOf, type Reason } from "../outcome.ts";
 import { findTool } from "../tools/execute.ts";
 import { compact } from "./compact.ts";
 import type { Agent, Ended } from "./loop.ts";
 import { windowTokens } from "./measurement.ts";
 import { preview } from "./preview.ts";
+import { type Answered, requestModel } from "./request.ts";
 import type { RunLog } from "./run-log.ts";
 import { buildWindow, estimateWindow, needsCompaction } from "./window.ts";
 
@@ -26,20 +26,10 @@ async function ask(agent: Agent): Promise<Ended | undefined> {
   let tokens = tokensOf(log);
   while (needsCompaction(tokens, agent.budgetTokens)) {
     const isShorter = await compact(agent);
-    if (agent.signal.aborted) return undefined;
+    if (isShorter === null) return undefined;
     tokens = tokensOf(log);
     if (!isShorter && tokens > agent.budgetTokens) return contextExhausted(agent, tokens);
     if (!isShorter) break;
-  }
-  const n = log.plan("step", agent.modelName);
-  await log.committed();
-  failpoint("plan.committed");
-  await log.confirmOwned();
-  const { cancelAt, pauseAt } = log.asked();
-  if (cancelAt !== null || pauseAt !== null) {
-    // The loop sees to it before the next step.
-    log.failModelCall(n, `not sent: the run was ${cancelAt === null ? "paused" : "cancelled"}`);
-    return undefined;
   }
   agent.logger.info("step.started", {
     step: log.state.steps + 1,
@@ -49,13 +39,10 @@ async function ask(agent: Agent): Promise<Ended | undefined> {
   });
   const startedAt = performance.now();
   try {
-    const reply = await agent.model.ask(requestOf(agent), agent.signal);
-    failpoint("model.answered");
-    recordReply(agent, n, reply, performance.now() - startedAt);
+    const answered = await requestModel(agent, "step", requestOf(agent));
+    if (answered) recordReply(agent, answered, performance.now() - startedAt);
     return undefined;
   } catch (error) {
-    log.failModelCall(n, messageOf(error));
-    if (agent.signal.aborted) return undefined;
     return recoverFromModel(agent, error);
   }
 }
@@ -74,7 +61,7 @@ function requestOf(agent: Agent): ModelRequest {
   };
 }
 
-function recordReply(agent: Agent, n: number, reply: ModelReply, ms: number): void {
+function recordReply(agent: Agent, { n, reply }: Answered, ms: number): void {
   agent.log.appendReply(n, reply, (name) => findTool(agent.tools, name)?.class ?? "pure");
   const { steps, pending, problem } = agent.log.state;
   const { content, reasoning_content: reasoning } = reply.message;
@@ -102,8 +89,8 @@ async function recoverFromModel(agent: Agent, error: unknown): Promise<Ended | u
   if (error.kind === "refused") return failed("refused", error.message);
   if (error.kind !== "overflow") return failed("model_error", error.message);
   const isShorter = await compact(agent);
-  // Broken off: the loop decides what the abort means, this is no end of the run.
-  return isShorter || agent.signal.aborted ? undefined : contextExhausted(agent, agent.budgetTokens);
+  // Broken off: the loop decides what that means, this is no end of the run.
+  return isShorter || isShorter === null ? undefined : contextExhausted(agent, agent.budgetTokens);
 }
 
 function contextExhausted(agent: Agent, tokens: number): Ended {

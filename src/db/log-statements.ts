@@ -1,6 +1,6 @@
 import { and, eq, sql } from "drizzle-orm";
 import { isOwned } from "./fence.ts";
-import { calls, messages, modelCalls, runs } from "./schema.ts";
+import { calls, compactions, messages, modelCalls, runs } from "./schema.ts";
 import type { StoreContext } from "./store.ts";
 
 const { placeholder } = sql;
@@ -84,6 +84,20 @@ export function prepareLogStatements({ db }: StoreContext) {
         class: placeholder("class"),
         state: "planned",
         providerId: placeholder("wireId"),
+      })
+      .prepare(),
+    insertCompaction: db
+      .insert(compactions)
+      .values({
+        runId: placeholder("runId"),
+        n: placeholder("n"),
+        kind: placeholder("kind"),
+        throughSeq: placeholder("throughSeq"),
+        body: placeholder("body"),
+        modelCall: placeholder("modelCall"),
+        tokensBefore: placeholder("tokensBefore"),
+        tokensAfter: placeholder("tokensAfter"),
+        at: placeholder("at"),
       })
       .prepare(),
     startCall: db

@@ -2,7 +2,7 @@ import type { Usage } from "../model/model.ts";
 import type { Claim } from "./claim.ts";
 import { lostLease, ownershipCheck } from "./fence.ts";
 import { prepareLogStatements } from "./log-statements.ts";
-import { type CallState, compactions, type MessageKind } from "./schema.ts";
+import type { CallState, MessageKind } from "./schema.ts";
 import { snapshotWriter } from "./snapshots.ts";
 import type { StoreContext } from "./store.ts";
 
@@ -53,7 +53,7 @@ export interface NewCompaction {
 
 /** The verbs of one step. All are fenced by the claim; messages are also fenced by triggers of the database. */
 export function logVerbs(context: StoreContext) {
-  const { db, read, write, now } = context;
+  const { read, write, now } = context;
   const statements = prepareLogStatements(context);
   const recordTree = snapshotWriter(context);
   const isOwner = ownershipCheck(context);
@@ -201,9 +201,7 @@ export function logVerbs(context: StoreContext) {
       return write(() => {
         spend(claim, settled?.usage, activeMs);
         if (settled) settleModelCall(claim, settled);
-        db.insert(compactions)
-          .values({ ...compaction, runId: claim.runId, at: now() })
-          .run();
+        statements.insertCompaction.run({ ...compaction, runId: claim.runId, at: now() });
       });
     },
   };

@@ -139,6 +139,7 @@ export const modelCalls = sqliteTable(
     model: text("model").notNull(),
     state: text("state").$type<"sent" | "done" | "failed" | "lost">().notNull(),
     reservedMicro: integer("reserved_micro"),
+    reservedTokens: integer("reserved_tokens"),
     costMicro: integer("cost_micro"),
     promptTokens: integer("prompt_tokens"),
     completionTokens: integer("completion_tokens"),
@@ -175,7 +176,6 @@ export const calls = sqliteTable(
   },
   (t) => [
     primaryKey({ columns: [t.runId, t.step, t.ordinal] }),
-    index("calls_open").on(t.runId).where(sql`state IN ('planned', 'asked', 'started')`),
     index("calls_asked").on(t.expiresAt).where(sql`state = 'asked'`),
   ],
 );
@@ -221,4 +221,39 @@ export const events = sqliteTable(
     data: text("data"),
   },
   (t) => [index("events_run").on(t.runId, t.id)],
+);
+
+/** What a budget allows and what of it is taken: reserved by requests that are under way, and spent. Null: no bound. */
+export const budgets = sqliteTable("budgets", {
+  /** `batch:<id>`, or `day:<date>`. */
+  scope: text("scope").primaryKey(),
+  capMicro: integer("cap_micro"),
+  usedMicro: integer("used_micro").notNull().default(0),
+  capTokens: integer("cap_tokens"),
+  usedTokens: integer("used_tokens").notNull().default(0),
+});
+
+/** What all workers know of a provider: how many requests it takes at once, when it may be asked again. */
+export const gates = sqliteTable("gates", {
+  provider: text("provider").primaryKey(),
+  pausedUntil: integer("paused_until"),
+  reason: text("reason"),
+  concurrency: integer("concurrency"),
+  minute: integer("minute").notNull().default(0),
+  minuteRequests: integer("minute_requests").notNull().default(0),
+  minuteTokens: integer("minute_tokens").notNull().default(0),
+  updatedAt: integer("updated_at").notNull(),
+});
+
+/** Requests that a worker has under way; those of a worker without a lease count no more. */
+export const gateSlots = sqliteTable(
+  "gate_slots",
+  {
+    provider: text("provider").notNull(),
+    workerId: text("worker_id")
+      .notNull()
+      .references(() => workers.id, { onDelete: "cascade" }),
+    held: integer("held").notNull(),
+  },
+  (t) => [primaryKey({ columns: [t.provider, t.workerId] })],
 );

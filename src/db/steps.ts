@@ -35,7 +35,7 @@ export function stepFinder({ db }: Pick<StoreContext, "db">) {
     const open = db
       .select({ step: calls.step })
       .from(calls)
-      .where(and(eq(calls.runId, runId), sql`state IN ('planned', 'asked', 'started') AND step <= ${step}`))
+      .where(and(eq(calls.runId, runId), sql`state IN ('planned', 'asked', 'started') AND step = ${step}`))
       .limit(1)
       .get();
     return { seq: last.seq, tree: snapshot?.tree ?? null, isAnswered: open === undefined };

@@ -41,6 +41,11 @@ export function tailReader({ db }: Pick<StoreContext, "db">) {
     return found?.step ?? 0;
   }
 
+  /** Calls are answered before the model is asked again, so only those of the newest step can be open. */
+  function isOfNewestStep(runId: string) {
+    return sql`${calls.step} = (SELECT max(step) FROM calls WHERE run_id = ${runId})`;
+  }
+
   return (runId: string, promptHash: string | null): LogTail => {
     const ofRun = eq(compactions.runId, runId);
     const compaction = db
@@ -70,8 +75,10 @@ export function tailReader({ db }: Pick<StoreContext, "db">) {
       openCalls: db
         .select()
         .from(calls)
-        .where(and(eq(calls.runId, runId), sql`state IN ('planned', 'asked', 'started')`))
-        .orderBy(asc(calls.step), asc(calls.ordinal))
+        .where(
+          and(eq(calls.runId, runId), isOfNewestStep(runId), sql`state IN ('planned', 'asked', 'started')`),
+        )
+        .orderBy(asc(calls.ordinal))
         .all(),
       lastModelCall: newestModelCall(runId, false),
       lastAnswered: newestModelCall(runId, true),

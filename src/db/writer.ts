@@ -13,7 +13,7 @@ interface Pending {
   reject: (error: unknown) => void;
 }
 
-/** Runs verbs in transactions. Verbs that arrive together share one commit, each in a savepoint of its own. */
+/** Runs verbs in transactions. Verbs that arrive together share one commit; one that fails takes none of the others along. */
 export interface Writer {
   /**
    * From now on a full disk is waited for instead of failing the verbs, until the signal is aborted: then they fail with its
@@ -61,31 +61,51 @@ export function createWriter(sqlite: Database.Database): Writer {
     flushing = undefined;
   }
 
+  /** All verbs nearly always succeed. Only where one fails are savepoints worth their price, a statement's each. */
   function commitTogether(verbs: Pending[]): (() => void)[] {
+    try {
+      return inTransaction(() => verbs.map(runBare));
+    } catch (error) {
+      if (isOfFile(error)) throw error;
+      return inTransaction(() => verbs.map(runInSavepoint));
+    }
+  }
+
+  function inTransaction<T>(work: () => T): T {
     statements.begin.run();
     try {
-      const settle = verbs.map(runVerb);
+      const value = work();
       statements.commit.run();
-      return settle;
+      return value;
     } catch (error) {
       if (sqlite.inTransaction) statements.rollback.run();
       throw error;
     }
   }
 
-  function runVerb(verb: Pending): () => void {
+  function runBare(verb: Pending): () => void {
+    const value = verb.work();
+    return () => verb.resolve(value);
+  }
+
+  function runInSavepoint(verb: Pending): () => void {
     statements.savepoint.run();
     try {
-      const value = verb.work();
+      const settle = runBare(verb);
       statements.release.run();
-      return () => verb.resolve(value);
+      return settle;
     } catch (error) {
       // SQLite itself gave the transaction up (full disk, I/O error): nothing of this commit stands.
-      if (!sqlite.inTransaction || isBusy(error) || isDiskFull(error, folder)) throw error;
+      if (!sqlite.inTransaction || isOfFile(error)) throw error;
       statements.undo.run();
       statements.release.run();
       return () => verb.reject(error);
     }
+  }
+
+  /** A fault that no verb is to blame for. */
+  function isOfFile(error: unknown): boolean {
+    return isBusy(error) || isDiskFull(error, folder);
   }
 
   return {

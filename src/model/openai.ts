@@ -21,7 +21,7 @@ const defaultTimeoutMs = 300_000;
 const maxReplyBytes = 32 * 1024 * 1024;
 
 /**
- * A model behind an OpenAI-compatible server. One request a question: asking again is `retrying`'s work. Throws
+ * A model behind an OpenAI-compatible server. One request a question: asking again is the agent's work (`agent/request.ts`). Throws
  * ConfigError at once for a base URL or key that no request could carry. The key is in no error's message.
  */
 export function openaiModel(options: OpenaiOptions): Model {

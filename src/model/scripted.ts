@@ -1,5 +1,5 @@
+import { sleep } from "../sleep.ts";
 import type { Model, ModelReply, ModelRequest, ReplyMessage, Usage } from "./model.ts";
-import { sleep } from "./sleep.ts";
 import { estimateMessageTokens, estimateTokens } from "./tokens.ts";
 
 export interface ScriptedCall {

@@ -7,7 +7,7 @@ import type { Store } from "../db/store.ts";
 import type { Environment } from "../environment/environment.ts";
 import { ConfigError, DatabaseError, LeaseLostError, messageOf, WorkspaceError } from "../errors.ts";
 import { failpoint } from "../failpoint.ts";
-import { type Logger, withFacts } from "../log.ts";
+import type { Logger } from "../log.ts";
 import type { Model } from "../model/model.ts";
 import { type Outcome, outcomeOf } from "../outcome.ts";
 import { type DataPaths, runPaths } from "../paths.ts";
@@ -45,7 +45,7 @@ export interface RunResources {
   commandTimeoutMs: number;
   maxResultChars: number;
   /** Binds a run to its model: the recorded one, or the configured one for a run that begins. Throws ConfigError. */
-  bindModel(spec: TaskSpec, logger: Logger): Promise<ModelBinding>;
+  bindModel(spec: TaskSpec): Promise<ModelBinding>;
   /** Variables of this process that commands may get. */
   env: NodeJS.ProcessEnv;
   /** Takes this process's secrets out of a text. */
@@ -149,9 +149,9 @@ async function copyOrigin({ resources, row, claim }: Work): Promise<WorkspaceOri
 }
 
 /** Settings that lack something are mended by a person: the run waits for that, and is not lost. */
-async function bindOrWait({ resources, row }: Work, spec: TaskSpec): Promise<ModelBinding | WaitEnd> {
+async function bindOrWait({ resources }: Work, spec: TaskSpec): Promise<ModelBinding | WaitEnd> {
   try {
-    return await resources.bindModel(spec, withFacts(resources.logger, { run: row.id }));
+    return await resources.bindModel(spec);
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error;
     return { wait: { kind: "auth", note: error.message, wakeAt: null } };

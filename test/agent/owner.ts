@@ -75,6 +75,7 @@ export function agentOf(owner: Owner, model: Model, options: Partial<Agent> = {}
     budgetTokens: 2000,
     maxOutputTokens: 500,
     signal: new AbortController().signal,
+    retry: { baseDelayMs: 2 },
     isStopping: () => false,
     contextOf: () => {
       throw new Error("no tool is run here");

@@ -71,8 +71,8 @@ const mutations: Row[] = [
   },
   {
     title: "the commit before a request",
-    file: "agent/think.js",
-    pattern: /await log\.committed\(\);(?=\s+failpoint\("plan\.committed"\))/,
+    file: "agent/request.js",
+    pattern: /await log\.committed\(\);(?=\s+failpoint\(failpoints\[purpose\]\.planned\))/,
     replacement: "",
     check: checkCommits,
     says: broken.planCommitted,

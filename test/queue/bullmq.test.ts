@@ -301,6 +301,7 @@ describeWithRedis("the BullMQ queue", () => {
     await redis.kill();
     const queue = await openQueue({ url: redis.url });
     const wait = queue.wait(longMs, never);
+    await waitUntil(() => errors.length > 0, { timeoutMs: longMs, what: "the outage is reported" });
     await redis.start();
     await publishAgain(queue, 1);
     await wait;
