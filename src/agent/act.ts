@@ -17,7 +17,8 @@ export async function act(agent: Agent, calls: PendingCall[]): Promise<void> {
   for (const group of groupCalls(agent, calls)) {
     if (agent.signal.aborted || agent.isStopping() || agent.log.state.ending !== null) return;
     for (const call of group) if (needsStartRow(agent, call)) agent.log.startCall(call);
-    await agent.log.committed();
+    // Reading does nothing that a commit would have to come before; its results may share the reply's.
+    if (!isReading(agent, group)) await agent.log.committed();
     if (group.some((call) => needsStartRow(agent, call))) failpoint("call.started");
     await agent.log.confirmOwned();
     await agent.ensureWorkspace?.();

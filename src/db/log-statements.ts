@@ -32,9 +32,6 @@ export function prepareLogStatements({ db }: StoreContext) {
     eq(calls.ordinal, placeholder("ordinal")),
     sql`state IN ('planned', 'asked', 'started')`,
   );
-  // The log of a fork counts on from the steps it copied; the run has not made them.
-  const ownSteps = sql`${placeholder("steps")} - coalesce(
-    (SELECT step FROM messages WHERE run_id = ${placeholder("runId")} AND seq = origin_seq), 0)`;
   return {
     touch: db
       .update(runs)
@@ -45,7 +42,12 @@ export function prepareLogStatements({ db }: StoreContext) {
     spend: db.update(runs).set(spent).where(isOwned()).prepare(),
     advance: db
       .update(runs)
-      .set({ ...spent, seq: sql`${placeholder("seq")}`, steps: ownSteps })
+      .set({
+        ...spent,
+        seq: sql`${placeholder("seq")}`,
+        // Counted, not taken from the log: that of a fork counts on from steps that the run has not made.
+        steps: sql`${runs.steps} + ${placeholder("newSteps")}`,
+      })
       .where(and(isOwned(), sql`${runs.seq} = ${placeholder("seq")} - 1`))
       .prepare(),
     insertMessage: messageInsert({ db }),

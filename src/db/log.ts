@@ -80,13 +80,13 @@ export function logVerbs(context: StoreContext) {
 
   function advance(
     claim: Claim,
-    facts: { seq: number; steps: number; activeMs: number; usage?: Usage | undefined },
+    facts: { seq: number; newSteps: 0 | 1; activeMs: number; usage?: Usage | undefined },
   ): void {
     const result = statements.advance.run({
       ...claim,
       now: now(),
       seq: facts.seq,
-      steps: facts.steps,
+      newSteps: facts.newSteps,
       activeMs: facts.activeMs,
       ...tokensOf(facts.usage),
     });
@@ -136,7 +136,7 @@ export function logVerbs(context: StoreContext) {
     ): Promise<void> {
       return write(() => {
         const { usage } = facts.settled;
-        advance(claim, { seq: reply.seq, steps: reply.step, activeMs: facts.activeMs, usage });
+        advance(claim, { seq: reply.seq, newSteps: 1, activeMs: facts.activeMs, usage });
         appendMessage(claim, reply);
         for (const call of facts.calls) {
           statements.insertCall.run({ ...call, runId: claim.runId, step: reply.step, epoch: claim.epoch });
@@ -145,10 +145,10 @@ export function logVerbs(context: StoreContext) {
       });
     },
 
-    /** A message that no call or request hangs on: the first rows, notes. `steps` is how many are complete. */
+    /** A message that no call or request hangs on: the first rows, notes. */
     appendMessage(claim: Claim, message: NewMessage, activeMs: number): Promise<void> {
       return write(() => {
-        advance(claim, { seq: message.seq, steps: message.step, activeMs });
+        advance(claim, { seq: message.seq, newSteps: 0, activeMs });
         appendMessage(claim, message);
       });
     },
@@ -172,7 +172,7 @@ export function logVerbs(context: StoreContext) {
       facts: { state: CallState; note: string | null; activeMs: number },
     ): Promise<void> {
       return write(() => {
-        advance(claim, { seq: result.seq, steps: result.step, activeMs: facts.activeMs });
+        advance(claim, { seq: result.seq, newSteps: 0, activeMs: facts.activeMs });
         appendMessage(claim, result);
         const { step, ordinal, seq: resultSeq } = result;
         const { state, note } = facts;

@@ -1,7 +1,15 @@
 import { describe, expect, it } from "vitest";
 import type { Claim } from "../../../src/db/claim.ts";
 import type { Store } from "../../../src/db/store.ts";
-import { firstStep, products, type Scene, type StoreFactory, setScene, success } from "./scene.ts";
+import {
+  firstReply,
+  firstStep,
+  products,
+  type Scene,
+  type StoreFactory,
+  setScene,
+  success,
+} from "./scene.ts";
 
 const message = { body: "{}", tokens: 1 };
 const result = { ...message, step: 1, kind: "result", state: "done" } as const;
@@ -58,8 +66,9 @@ export function describeForks(open: StoreFactory): void {
         ...{ seq: 5, steps: 0, activeMs: 0, promptTokens: 0 },
       });
       expect((await store.loadTail(claim.runId, run?.promptHash ?? null)).copiedSteps).toBe(1);
-      await store.appendMessage(claim, { ...message, seq: 6, step: 2, kind: "note" }, 0);
-      expect(await store.getRun(claim.runId)).toMatchObject({ steps: 1 });
+      await store.plan(claim, { n: 1, step: 2, purpose: "step", model: "m" }, 0);
+      await store.appendReply(claim, { ...message, seq: 6, step: 2, kind: "reply" }, firstReply);
+      expect(await store.getRun(claim.runId)).toMatchObject({ seq: 6, steps: 1 });
     });
 
     it("of the beginning has the first messages and the base", async () => {

@@ -83,7 +83,7 @@ export async function firstStep(store: Store, claim: Claim): Promise<void> {
   await store.appendReply(claim, { ...message, seq: 3, step: 1, kind: "reply" }, firstReply);
 }
 
-const firstReply = {
+export const firstReply = {
   calls: [
     { ordinal: 1, tool: "bash", class: "unsafe", wireId: "c1" },
     { ordinal: 2, tool: "read_file", class: "pure", wireId: "c2" },
