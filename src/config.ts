@@ -17,6 +17,7 @@ import { readVariables, type Variable } from "./config/variables.ts";
 import { ConfigError } from "./errors.ts";
 import type { LogLevel } from "./log.ts";
 import { defaultMaxSteps } from "./producer/task.ts";
+import { type ProtocolName, protocolNames } from "./protocol-name.ts";
 
 const milliseconds = (minimum: number) =>
   integer("a whole number of milliseconds", { minimum, maximum: maxMilliseconds });
@@ -32,6 +33,10 @@ const settingsSchema = z.strictObject({
   requestTimeoutMs: milliseconds(1),
   tools: list("a list of paths of modules"),
   systemPrompt: text("the path of a file"),
+  protocol: z
+    .enum(protocolNames)
+    .optional()
+    .meta({ type: "text", description: protocolNames.map((name) => JSON.stringify(name)).join(" or ") }),
   maxSteps: integer("a whole number of steps", { minimum: 1, maximum: 1_000_000 }),
   timeLimitMs: milliseconds(1),
   commandTimeoutMs: milliseconds(1),
@@ -64,6 +69,8 @@ export interface Config {
   tools: string[];
   /** Text that replaces the default system prompt. */
   systemPrompt: string | null;
+  /** Of runs whose task names none. */
+  protocol: ProtocolName;
   maxSteps: number;
   timeLimitMs: number | null;
   commandTimeoutMs: number;
@@ -120,6 +127,7 @@ export async function loadConfig(options: {
     requestTimeoutMs: settings.requestTimeoutMs ?? null,
     tools: settings.tools ?? [],
     systemPrompt: settings.systemPrompt === undefined ? null : readPrompt(settings.systemPrompt),
+    protocol: settings.protocol ?? "native",
     maxSteps: settings.maxSteps ?? defaultMaxSteps,
     timeLimitMs: settings.timeLimitMs ?? null,
     commandTimeoutMs: settings.commandTimeoutMs ?? 120_000,

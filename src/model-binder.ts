@@ -1,4 +1,4 @@
-import { nativeProtocol } from "./agent/protocols/native.ts";
+import { createProtocol } from "./agent/protocols/create.ts";
 import { resolveModelSettings, resolveRunSettings, resolveWindow } from "./config/model-settings.ts";
 import type { Config } from "./config.ts";
 import type { Model } from "./model/model.ts";
@@ -15,9 +15,10 @@ export function modelBinder(config: Config, own: Model | undefined) {
   const clients = new Map<string, Model>();
   return async (spec: TaskSpec): Promise<ModelBinding> => {
     const { fixed } = spec;
+    const protocolName = fixed?.protocol ?? spec.protocol ?? config.protocol;
     if (own) {
       const name = fixed?.model ?? spec.model ?? config.model ?? "own";
-      const protocol = nativeProtocol(profileOf(defaultBaseUrl));
+      const protocol = createProtocol(protocolName, profileOf(defaultBaseUrl));
       return { model: own, name, baseUrl: null, protocol, ...ownModelWindow(config) };
     }
     const { model: name, ...settings } =
@@ -34,7 +35,7 @@ export function modelBinder(config: Config, own: Model | undefined) {
       model: client,
       name,
       baseUrl,
-      protocol: nativeProtocol(profileOf(baseUrl)),
+      protocol: createProtocol(protocolName, profileOf(baseUrl)),
       contextTokens,
       maxOutputTokens,
     };

@@ -15,7 +15,7 @@ import type { Model } from "./model/model.ts";
 import { modelBinder, ownModelWindow } from "./model-binder.ts";
 import type { DataPaths } from "./paths.ts";
 import { type TaskInput, tasksFromInputs } from "./producer/new-task.ts";
-import type { EnqueueResult, NewTask } from "./producer/task.ts";
+import type { EnqueueResult, NewTask, TaskSpec } from "./producer/task.ts";
 import { embeddedQueue } from "./queue/embedded.ts";
 import type { Queue } from "./queue/queue.ts";
 import { createRedact, redactingLogger, secretsOf } from "./redact.ts";
@@ -59,7 +59,7 @@ export interface Pawl {
    * Throws ConfigError where a run could not begin with these settings: no key, no model, a tool module that cannot be
    * loaded, a tool that does not exist. Enqueueing needs none of that, so it does not look.
    */
-  requireRunnable(task: { model?: string | null; tools?: string[] | null }): Promise<void>;
+  requireRunnable(task: Partial<Pick<TaskSpec, "model" | "tools" | "protocol">>): Promise<void>;
   /** Starts a worker in this process. Throws ConfigError, with no run claimed, for settings that no run could begin with. */
   startWorker(options?: { concurrency?: number; drain?: boolean; only?: string }): Promise<Worker>;
   /** The run that an id, a unique prefix of one, or a key means. */
@@ -93,10 +93,11 @@ export async function openPawl(options: PawlOptions = {}): Promise<Pawl> {
     return loaded;
   };
 
-  async function requireRunnable({ model = null, tools = null }: Parameters<Pawl["requireRunnable"]>[0]) {
+  async function requireRunnable(task: Parameters<Pawl["requireRunnable"]>[0]) {
+    const { model = null, tools = null, protocol = config.protocol } = task;
     if (options.model) ownModelWindow(config);
     else resolveModelSettings(config, model);
-    chooseTools(await loadTools(), tools);
+    chooseTools(await loadTools(), tools, protocol);
   }
 
   /** A worker can do without a model of its own as long as every run names one, or has begun with one. */
@@ -141,7 +142,7 @@ export async function openPawl(options: PawlOptions = {}): Promise<Pawl> {
         tools,
         queue: await openQueue(true),
         environment: localEnvironment(),
-        systemPrompt: config.systemPrompt ?? (await loadPrompt("native")),
+        systemPrompt: config.systemPrompt ?? (await loadPrompt("agent")),
         commandTimeoutMs: config.commandTimeoutMs,
         maxResultChars,
         bindModel: modelBinder(config, options.model),

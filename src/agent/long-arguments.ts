@@ -13,13 +13,14 @@ const charsPerToken = 4;
 
 /**
  * A reply as the window shows it: where it would take more than its share of the budget, the long texts in its arguments
- * keep head and tail only. It depends on nothing else, so a reply looks the same in every request; the log, and the call
+ * (or its text, where it has no calls) keep head and tail only. It depends on nothing else, so a reply looks the same in every request; the log, and the call
  * itself, have the whole.
  */
 export function fitReply(entry: LogEntry, budgetTokens: number): LogEntry {
   const maxTokens = budgetTokens * replyShare;
   const { message } = entry;
-  if (entry.tokens <= maxTokens || message.role !== "assistant" || !message.tool_calls) return entry;
+  if (entry.tokens <= maxTokens || message.role !== "assistant") return entry;
+  if (!message.tool_calls) return fitText(entry, message, maxTokens);
   const inputs = message.tool_calls.map((call) => argumentsOf(call));
   let shown = entry;
   for (const shorten of [shortenTexts, shortenWhole]) {
@@ -29,6 +30,19 @@ export function fitReply(entry: LogEntry, budgetTokens: number): LogEntry {
       shown = withArguments(entry, message, texts);
       if (shown.tokens <= maxTokens) return shown;
     }
+  }
+  return shown;
+}
+
+/** Of a reply that is text alone, as in the text protocols, the whole is cut: nobody parses it again. */
+function fitText(entry: LogEntry, message: Reply, maxTokens: number): LogEntry {
+  const { content } = message;
+  let shown = entry;
+  // Ends: it is halved each time.
+  for (let chars = maxTokens * charsPerToken; chars >= leastTextChars; chars = Math.floor(chars / 2)) {
+    if (typeof content !== "string" || shown.tokens <= maxTokens) return shown;
+    const cutMessage = { ...message, content: truncate(content, { maxChars: chars, hint: "only here" }) };
+    shown = { ...entry, message: cutMessage, tokens: estimateMessageTokens(cutMessage) };
   }
   return shown;
 }

@@ -6,6 +6,7 @@ import { estimateTokens } from "../model/tokens.ts";
 import { type Outcome, outcomeOf } from "../outcome.ts";
 import { fitReply } from "./long-arguments.ts";
 import type { ParsedCall, Protocol } from "./protocols/protocol.ts";
+import { replyText } from "./protocols/reply-text.ts";
 import { recordText } from "./window.ts";
 
 // The state of a run is a fold over its message log: what has happened decides what to do next, and nothing else does.
@@ -61,6 +62,8 @@ export interface RunState {
   compactions: number;
   /** Messages after the compaction, without system and task. */
   entries: LogEntry[];
+  /** What the last reply says beside its actions. */
+  said: string;
   pending: PendingCall[];
   /** What is wrong with the last reply, until the model has been told. */
   problem: string | null;
@@ -91,6 +94,7 @@ export function emptyState(budgetTokens = Number.POSITIVE_INFINITY): RunState {
     compaction: null,
     compactions: 0,
     entries: [],
+    said: "",
     pending: [],
     problem: null,
     badReplies: 0,
@@ -170,10 +174,11 @@ export function applyOpenCalls(state: RunState, open: CallRow[]): void {
 }
 
 /** Sets what the first message only names by its hash. */
-export function applyPrompt(state: RunState, prompt: Prompt): void {
+export function applyPrompt(state: RunState, prompt: Prompt, protocol: Protocol): void {
   state.prompt = prompt;
   if (state.system) state.system.message = { role: "system", content: prompt.system };
-  state.toolTokens = prompt.tools.length === 0 ? 0 : estimateTokens(JSON.stringify(prompt.tools));
+  const tools = protocol.requestTools(prompt.tools);
+  state.toolTokens = tools.length === 0 ? 0 : estimateTokens(JSON.stringify(tools));
 }
 
 /** Puts the record in the place of the messages through `throughSeq`. */
@@ -200,7 +205,8 @@ function applyReply(
     finish_reason?: string;
   };
   const reply = { message, finishReason: finishReason ?? null, usage: noUsage, responseId: null };
-  const parsed = protocol.readReply(reply, row.step);
+  const parsed = protocol.readReply(reply, { step: row.step, tools: state.prompt.tools });
+  state.said = parsed.kind === "bad" ? replyText(message) : parsed.text;
   state.pending = [];
   state.answer = parsed.kind === "answer" ? parsed.text : null;
   state.refusal = parsed.kind === "refused" ? parsed.text : null;

@@ -97,7 +97,7 @@ export function openRunLog(options: RunLogOptions) {
     /** Folds what earlier owners wrote; `lastTree` is the newest snapshot among it. */
     load(tail: LogTail, lastTree: string | null = null): void {
       tree = lastTree;
-      if (tail.prompt !== null) applyPrompt(state, JSON.parse(tail.prompt) as Prompt);
+      if (tail.prompt !== null) applyPrompt(state, JSON.parse(tail.prompt) as Prompt, protocol);
       for (const row of tail.messages) applyMessage(state, row, protocol);
       isMarked = tail.messages.some(({ body }) => body.includes(redactedMark));
       findRedacted(state.pending);
@@ -111,7 +111,7 @@ export function openRunLog(options: RunLogOptions) {
 
     /** The first two messages, where they are not there yet; the prompt itself was stored under `hash` by the verb `begin`. */
     start(prompt: Prompt, hash: string, task: string): void {
-      applyPrompt(state, prompt);
+      applyPrompt(state, prompt, protocol);
       if (!state.system)
         append(next("system", 0, { role: "system", prompt: hash }, estimateTokens(prompt.system)));
       if (!state.task) append(next("task", 0, protocol.renderNote(task)));
@@ -134,7 +134,8 @@ export function openRunLog(options: RunLogOptions) {
       const finish = reply.finishReason === null ? {} : { finish_reason: reply.finishReason };
       const message = next("reply", state.steps + 1, { ...reply.message, ...finish });
       apply(message);
-      if (isMarked) restoreArguments(state.pending, protocol.readReply(reply, state.steps));
+      const place = { step: state.steps, tools: state.prompt.tools };
+      if (isMarked) restoreArguments(state.pending, protocol.readReply(reply, place));
       const calls = state.pending.map(({ ordinal, name, wireId }) => ({
         ordinal,
         tool: name,

@@ -57,15 +57,16 @@ function requestOf(agent: Agent): ModelRequest {
     model: agent.modelName,
     messages: buildWindow(agent.log.state),
     ...(tools.length > 0 && { tools }),
+    ...(agent.protocol.stop && { stop: agent.protocol.stop }),
     maxOutputTokens: agent.maxOutputTokens,
   };
 }
 
 function recordReply(agent: Agent, { n, reply }: Answered, ms: number): void {
   agent.log.appendReply(n, reply, (name) => findTool(agent.tools, name)?.class ?? "pure");
-  const { steps, pending, problem } = agent.log.state;
-  const { content, reasoning_content: reasoning } = reply.message;
-  const thought = typeof content === "string" ? content : null;
+  const { steps, pending, problem, said } = agent.log.state;
+  const { reasoning_content: reasoning } = reply.message;
+  const thought = said === "" ? null : said;
   const { promptTokens, completionTokens } = reply.usage;
   agent.logger.info("step.answered", {
     step: steps,

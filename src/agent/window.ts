@@ -16,8 +16,28 @@ export function buildWindow(state: RunState): ChatMessage[] {
   const messages: ChatMessage[] = [];
   if (state.system) messages.push(state.system.message);
   if (state.task) messages.push(pinnedTask(state.task.message, state.compaction?.body ?? null));
-  for (const entry of state.entries) messages.push(entry.message);
+  for (const entry of state.entries) addMessage(messages, entry.message);
   return messages;
+}
+
+/** Strict servers refuse two user messages in a row, as a note behind a result of a text protocol would be. */
+function addMessage(messages: ChatMessage[], message: ChatMessage): void {
+  const last = messages.at(-1);
+  if (last?.role !== "user" || message.role !== "user") {
+    messages.push(message);
+    return;
+  }
+  const isText = typeof last.content === "string" && typeof message.content === "string";
+  const content = isText
+    ? `${last.content}\n\n${message.content}`
+    : [...partsOf(last.content), ...partsOf(message.content)];
+  messages.splice(-1, 1, { role: "user", content });
+}
+
+type UserContent = Extract<ChatMessage, { role: "user" }>["content"];
+
+function partsOf(content: UserContent) {
+  return typeof content === "string" ? [{ type: "text" as const, text: content }] : content;
 }
 
 /** The task word for word, and in the same message the record of past work: strict servers refuse two user messages in a row. */

@@ -60,6 +60,7 @@ function describe(run: RunReport, { prompt, events, notes, copiedSteps, freed }:
     ],
     ["steps", `${run.steps} of ${run.maxSteps}${copied(copiedSteps)}`],
     ["model", run.model],
+    ["protocol", run.protocol],
     [
       "tokens",
       `${run.usage.promptTokens} in (${run.usage.cachedTokens} cached), ${run.usage.completionTokens} out`,

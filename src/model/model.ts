@@ -35,6 +35,8 @@ export interface ModelRequest {
   tools?: ToolSchema[];
   /** Upper bound of the reply, in tokens. */
   maxOutputTokens?: number;
+  /** Texts at which a reply may end, where the provider takes any: nobody relies on it. */
+  stop?: string[];
 }
 
 /** Tokens of one call; null where the server did not say. */

@@ -4,7 +4,7 @@ import { ModelError, messageOf } from "../errors.ts";
 import { requireEndpoint } from "./endpoint.ts";
 import { isObject, isPage, modelErrorOf, oneLine, placeOf } from "./failure.ts";
 import type { Model, ModelReply, ModelRequest, ReplyMessage, ToolSchema, Usage } from "./model.ts";
-import { type Profile, profileOf } from "./profiles.ts";
+import { allowsStop, type Profile, profileOf } from "./profiles.ts";
 
 export interface OpenaiOptions {
   /** Such as `https://api.openai.com/v1`. */
@@ -88,12 +88,13 @@ async function withDeadline<T>(
 }
 
 function requestBody(request: ModelRequest, profile: Profile): ChatCompletionCreateParamsNonStreaming {
-  const { model, messages, tools = [], maxOutputTokens } = request;
+  const { model, messages, tools = [], maxOutputTokens, stop } = request;
   return {
     model,
     messages,
     ...(tools.length > 0 && { tools: tools.map(toolBody) }),
     ...(maxOutputTokens !== undefined && { [profile.tokensParameter]: maxOutputTokens }),
+    ...(stop && allowsStop(profile, model) && { stop }),
   };
 }
 

@@ -10,6 +10,8 @@ export interface Profile {
    * that the public format names, for servers that answer 400 to any other.
    */
   sendsBack: "everything" | "standard";
+  /** Whether a request may name texts at which the reply ends. */
+  allowsStop: boolean;
 }
 
 export const defaultBaseUrl = "https://api.openai.com/v1";
@@ -21,11 +23,17 @@ export function profileOf(baseUrl: string): Profile {
   return { ...generic, ...known?.profile };
 }
 
+/** Whether this model takes stop words: reasoning models refuse the whole request for them, whoever serves them. */
+export function allowsStop(profile: Profile, model: string): boolean {
+  return profile.allowsStop && !/(^|\/)(o\d|gpt-5|grok-(3-mini|4))/i.test(model);
+}
+
 const generic: Profile = {
   name: "generic",
   tokensParameter: "max_tokens",
   emptyContent: null,
   sendsBack: "everything",
+  allowsStop: true,
 };
 
 /** First match wins; `hosts` is held against host and port. */

@@ -13,6 +13,7 @@ import {
   text,
 } from "../config/validation.ts";
 import { ConfigError } from "../errors.ts";
+import { protocolNames } from "../protocol-name.ts";
 
 /** Git would take a leading dash for an option. */
 const noOption = z.string().regex(/^[^-]/);
@@ -44,12 +45,12 @@ const fieldsSchema = z.strictObject({
     "keep",
     "rollback",
   ]),
-  protocol: onlyBuilt("how the model writes its actions", "native"),
+  protocol: choice("how the model writes its actions", protocolNames),
   environment: onlyBuilt("where commands run", "local"),
 });
 
 /** The fields that somebody wrote, checked. */
-export type TaskFields = Omit<z.output<typeof fieldsSchema>, "id" | "protocol" | "environment">;
+export type TaskFields = Omit<z.output<typeof fieldsSchema>, "id" | "environment">;
 
 /** Fields that are known, but refused by name until they are built. */
 const plannedFields: Record<string, FieldType> = {
@@ -110,7 +111,7 @@ export function checkTaskFields(value: object): Checked<TaskFields> {
   const checked = checkFields(fieldsSchema, Object.fromEntries(others));
   if ("problems" in checked) return { problems: [...planned, ...checked.problems] };
   if (planned.length > 0) return { problems: planned };
-  const { id, key = id, protocol: _protocol, environment: _environment, ...fields } = checked.data;
+  const { id, key = id, environment: _environment, ...fields } = checked.data;
   if (id !== undefined && id !== key) {
     return { problems: [{ name: "id", message: "says something else than key; give one of them" }] };
   }
@@ -147,7 +148,7 @@ function isRemote(repo: string): boolean {
   return /^[a-z][a-z\d+.-]*:\/\//i.test(repo) || /^[^/\\:]+:/.test(repo);
 }
 
-function choice<const Values extends [string, ...string[]]>(description: string, values: Values) {
+function choice<const Values extends readonly [string, ...string[]]>(description: string, values: Values) {
   const named = values.map((value) => JSON.stringify(value)).join(" or ");
   return z
     .enum(values)

@@ -1,5 +1,6 @@
 import { readFileSync, realpathSync, statSync } from "node:fs";
 import { ConfigError } from "../errors.ts";
+import { type ProtocolName, refusedTools } from "../protocol-name.ts";
 import { withoutCredentials } from "../redact.ts";
 import { checkTaskFields, fieldsFromFlags, resolvePaths, type TaskFields } from "./fields.ts";
 import { defaultMaxSteps, type NewTask, type TaskChanges } from "./task.ts";
@@ -19,6 +20,8 @@ export interface TaskInput {
   tools?: string[];
   /** Path of a file. */
   systemPrompt?: string;
+  /** How the model writes its actions; as configured unless said. */
+  protocol?: ProtocolName;
   /** What becomes of the workspace after a call whose outcome is unknown; `keep` unless said. */
   onInterrupt?: "keep" | "rollback";
 }
@@ -89,7 +92,7 @@ export function tasksFromInputs(options: {
 /** What the flags of a retry change. Throws ConfigError naming the flags. */
 export function changesFromFlags(options: { flags: Record<string, unknown>; cwd: string }): TaskChanges {
   const { systemPrompt: file, ...fields } = fieldsFromFlags(options);
-  const { maxSteps, timeLimitMs, model, tools, onInterrupt, priority } = fields;
+  const { maxSteps, timeLimitMs, model, tools, protocol, onInterrupt, priority } = fields;
   const systemPrompt = file === undefined ? undefined : createTaskFiles().read(file);
   if (file !== undefined && systemPrompt === undefined)
     throw new ConfigError(`--system-prompt: expected a file that can be read, got ${file}`);
@@ -98,6 +101,7 @@ export function changesFromFlags(options: { flags: Record<string, unknown>; cwd:
     ...(timeLimitMs !== undefined && { timeLimitMs }),
     ...(model !== undefined && { model }),
     ...(tools !== undefined && { tools }),
+    ...(protocol !== undefined && { protocol }),
     ...(systemPrompt !== undefined && { systemPrompt }),
     ...(onInterrupt !== undefined && { onInterrupt }),
     ...(priority !== undefined && { priority }),
@@ -119,6 +123,8 @@ export function createTask(options: {
   const problems = problemsOf(fields, files);
   const unknown = (fields.tools ?? []).flatMap((name) => unknownTools?.get(name) ?? []);
   problems.push(...unknown.map((problem) => `tools: ${problem}`));
+  const refused = refusedTools(fields.protocol ?? "native", fields.tools ?? null);
+  if (refused !== null) problems.push(`tools: ${refused}`);
   if (systemText === undefined) {
     problems.push(`systemPrompt: expected a file that can be read, got ${systemPrompt}`);
   }
@@ -140,6 +146,7 @@ export function createTask(options: {
         model: fields.model ?? null,
         tools: fields.tools ?? null,
         systemPrompt: systemText,
+        ...(fields.protocol !== undefined && { protocol: fields.protocol }),
         ...(fields.onInterrupt !== undefined && { onInterrupt: fields.onInterrupt }),
       },
     },

@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { protocolNames } from "../protocol-name.ts";
 
 /** Bounds every run has unless its task says otherwise. */
 export const defaultMaxSteps = 100;
@@ -23,6 +24,8 @@ export const specSchema = z.object({
   tools: z.array(z.string()).nullable(),
   /** Text that replaces the default system prompt. */
   systemPrompt: z.string().nullable(),
+  /** How the model writes its actions; absent is what is configured. */
+  protocol: z.enum(protocolNames).optional(),
   /** What becomes of the workspace after a call whose outcome is unknown; absent is `keep`. */
   onInterrupt: z.enum(["keep", "rollback"]).optional(),
   /** What a fork is told after the copied log. */
@@ -32,7 +35,7 @@ export const specSchema = z.object({
     .object({
       model: z.string(),
       baseUrl: z.string().nullable(),
-      protocol: z.literal("native"),
+      protocol: z.enum(protocolNames),
       environment: z.literal("local"),
     })
     .optional(),
@@ -41,7 +44,10 @@ export type TaskSpec = z.infer<typeof specSchema>;
 
 /** What a new attempt at a task does differently. */
 export type TaskChanges = Partial<
-  Pick<TaskSpec, "maxSteps" | "timeLimitMs" | "model" | "tools" | "systemPrompt" | "onInterrupt"> & {
+  Pick<
+    TaskSpec,
+    "maxSteps" | "timeLimitMs" | "model" | "tools" | "systemPrompt" | "protocol" | "onInterrupt"
+  > & {
     priority: number;
   }
 >;

@@ -1,5 +1,5 @@
 import { applyMessage, emptyState, type Prompt } from "../agent/next-action.ts";
-import { nativeProtocol } from "../agent/protocols/native.ts";
+import { createProtocol } from "../agent/protocols/create.ts";
 import { unknownOutcome } from "../agent/unknown-outcome.ts";
 import type { MessageRow, RunView } from "../db/read.ts";
 import type { Store } from "../db/store.ts";
@@ -15,7 +15,8 @@ export async function exportMessages(store: Store, run: RunView): Promise<ChatMe
   const rows = await store.loadMessages(run.id);
   const blob = run.promptHash === null ? undefined : await store.getBlob(run.promptHash);
   const spec = storedSpec(run);
-  const protocol = nativeProtocol(profileOf(spec.fixed?.baseUrl ?? defaultBaseUrl));
+  const profile = profileOf(spec.fixed?.baseUrl ?? defaultBaseUrl);
+  const protocol = createProtocol(spec.fixed?.protocol ?? "native", profile);
   const state = emptyState();
   if (blob !== undefined) state.prompt = JSON.parse(blob) as Prompt;
   for (const row of rows) applyMessage(state, row, protocol);

@@ -67,7 +67,7 @@ export function reportRun(run: RunView, paths: DataPaths, phase: Phase | null): 
     maxSteps: spec.maxSteps,
     epoch: run.epoch,
     model: run.model,
-    protocol: spec.fixed?.protocol ?? "native",
+    protocol: spec.fixed?.protocol ?? spec.protocol ?? "native",
     environment: spec.fixed?.environment ?? "local",
     workspace: { path: spec.dir ?? clone, branch: run.branch, base: run.baseCommit, head: run.headCommit },
     changedFiles: outcome.changedFiles,

@@ -1,5 +1,6 @@
 import path from "node:path";
 import type { Agent } from "../agent/loop.ts";
+import { systemPrompt } from "../agent/protocols/prompt.ts";
 import { openRunLog, type RunLog } from "../agent/run-log.ts";
 import type { RunRow } from "../db/claim.ts";
 import { commandVariables } from "../environment/variables.ts";
@@ -8,6 +9,7 @@ import { failpoint } from "../failpoint.ts";
 import { withFacts } from "../log.ts";
 import { runPaths } from "../paths.ts";
 import { specSchema, type TaskSpec } from "../producer/task.ts";
+import { type ProtocolName, refusedTools } from "../protocol-name.ts";
 import { withoutCredentials } from "../redact.ts";
 import { describeUnknownTool } from "../tools/names.ts";
 import type { Tool } from "../tools/tool.ts";
@@ -43,7 +45,7 @@ export async function prepareAgent(prepared: Prepared): Promise<Agent> {
   const last = (await resources.store.getRun(row.id))?.tree ?? prepared.workspace.baseTree;
   const tree = prepared.workspace.reset === undefined ? last : null;
   log.load(await resources.store.loadTail(row.id, row.promptHash), tree);
-  const tools = chooseTools(resources.tools, prepared.spec.tools);
+  const tools = chooseTools(resources.tools, prepared.spec.tools, protocol.name);
   const watch = watchWorkspace({ ...prepared, log });
   const started = { ...prepared, log, tools, watch };
   if (row.originSeq !== null && log.state.seq === row.originSeq) log.appendNote(await forkMessage(prepared));
@@ -52,10 +54,16 @@ export async function prepareAgent(prepared: Prepared): Promise<Agent> {
   return createAgent(started);
 }
 
-/** The tools of these names, all without names. Throws ConfigError for a name that no tool has. */
-export function chooseTools(tools: Tool[], names: string[] | null): Tool[] {
-  if (names === null) return tools;
-  return names.map((name) => {
+/**
+ * The tools of these names, all without names; bash-block has only bash. Throws ConfigError for a name that no tool has, and
+ * for tools that the protocol cannot offer.
+ */
+export function chooseTools(tools: Tool[], names: string[] | null, protocol: ProtocolName): Tool[] {
+  const refused = refusedTools(protocol, names);
+  if (refused !== null) throw new ConfigError(refused);
+  const wanted = names ?? (protocol === "bash-block" ? ["bash"] : null);
+  if (wanted === null) return tools;
+  return wanted.map((name) => {
     const tool = tools.find((each) => each.name === name);
     if (tool) return tool;
     const known = tools.map((each) => each.name);
@@ -67,10 +75,12 @@ export function chooseTools(tools: Tool[], names: string[] | null): Tool[] {
 async function begin({ work, spec, binding, workspace, log, tools }: Started): Promise<void> {
   const { resources, claim } = work;
   const schemas = tools.map(({ name, description, parameters }) => ({ name, description, parameters }));
-  const system = binding.protocol.systemPrompt(spec.systemPrompt ?? resources.systemPrompt, schemas);
+  const { protocol } = binding;
+  const template = spec.systemPrompt ?? resources.systemPrompt;
+  const system = await systemPrompt({ protocol, template, tools: schemas });
   const prompt = { system, tools: schemas };
   const { name: model, baseUrl } = binding;
-  const fixed = { model, baseUrl, protocol: "native" as const, environment: "local" as const };
+  const fixed = { model, baseUrl, protocol: protocol.name, environment: "local" as const };
   const hash = await resources.store.begin(claim, {
     prompt: JSON.stringify(prompt),
     spec: JSON.stringify({ ...spec, fixed }),

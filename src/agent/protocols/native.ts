@@ -1,14 +1,21 @@
 import type { ChatMessage, ModelReply, ReplyMessage, WireToolCall } from "../../model/model.ts";
 import type { Profile } from "../../model/profiles.ts";
 import { readArguments } from "../../tools/arguments.ts";
-import { fillTemplate, type ParsedCall, type ParsedReply, type Protocol } from "./protocol.ts";
-import { hasCallMarkup, isCutOff, isFiltered, refusalText, replyText } from "./reply-text.ts";
+import {
+  listTools,
+  type ParsedCall,
+  type ParsedReply,
+  type Protocol,
+  type ReplyPlace,
+  resultText,
+} from "./protocol.ts";
+import { hasCallMarkup, isCutOff, readRefusal, replyText } from "./reply-text.ts";
 
 /** Actions as the tool calls of the OpenAI format; `profile` says what the server at the other end takes. */
 export function nativeProtocol(profile: Profile): Protocol {
   return {
     name: "native",
-    systemPrompt: fillTemplate,
+    describeTools: listTools,
     requestTools: (tools) => tools,
     readReply,
     renderReply: (message, wireIds) => renderReply(message, wireIds, profile),
@@ -30,13 +37,10 @@ const problems = {
 };
 
 /** The calls decide whether the task goes on; a finish reason is believed only where it says that something is missing. */
-function readReply({ message, finishReason }: ModelReply, step: number): ParsedReply {
+function readReply({ message, finishReason }: ModelReply, { step }: ReplyPlace): ParsedReply {
   const text = replyText(message);
-  const refusal = refusalText(message);
-  if (refusal !== "") return { kind: "refused", text: refusal };
-  if (isFiltered(finishReason)) {
-    return { kind: "refused", text: `The provider's content filter stopped the reply. ${text}`.trim() };
-  }
+  const refusal = readRefusal({ message, finishReason });
+  if (refusal !== null) return { kind: "refused", text: refusal };
   const calls = readCalls(message, step);
   const isCut = isCutOff(finishReason);
   if (calls.length > 0) {
@@ -89,7 +93,6 @@ function cleanName(name: string): string {
 }
 
 const noText = "(no text)";
-const noOutput = "(no output)";
 
 function renderReply(message: ReplyMessage, wireIds: string[], profile: Profile): ChatMessage {
   const calls = wireCalls(message).flatMap((call, index) => {
@@ -130,9 +133,4 @@ function safeArguments(text: string): string {
   const read = readArguments(text);
   if ("problem" in read) return "{}";
   return text.trimStart().startsWith("{") ? text : JSON.stringify(read.input);
-}
-
-function resultText(content: string, isError: boolean): string {
-  const text = content.trim() === "" ? noOutput : content;
-  return isError && !/^error\b/i.test(text) ? `Error: ${text}` : text;
 }

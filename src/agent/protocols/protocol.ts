@@ -1,4 +1,5 @@
 import type { ChatMessage, ModelReply, ReplyMessage, ToolSchema } from "../../model/model.ts";
+import type { ProtocolName } from "../../protocol-name.ts";
 
 /** A tool call as the model asked for it, cleaned of wire noise. */
 export interface ParsedCall {
@@ -23,18 +24,27 @@ export type ParsedReply =
   | { kind: "bad"; problem: string }
   | { kind: "refused"; text: string };
 
+/** What a reply is read with, beside itself. */
+export interface ReplyPlace {
+  /** Makes ids for calls that come without one. */
+  step: number;
+  /** The tools the run was begun with. */
+  tools: ToolSchema[];
+}
+
 /**
  * How actions are written. All wire details of a conversation are behind this, and all of it is pure: the same stored
- * message gives the same bytes in every request.
+ * message gives the same bytes in every request. Only replies are ever read for actions, never results or notes.
  */
 export interface Protocol {
-  name: "native";
-  /** The system prompt of a run; `{{tools}}` in the template becomes a list of the tools. */
-  systemPrompt(template: string, tools: ToolSchema[]): string;
+  name: ProtocolName;
+  /** What stands for `{{tools}}` in a system prompt. */
+  describeTools(tools: ToolSchema[]): string;
   /** The tools to hand over beside the messages; empty where the prompt describes them. */
   requestTools(tools: ToolSchema[]): ToolSchema[];
-  /** `step` makes ids for calls that come without one. */
-  readReply(reply: ModelReply, step: number): ParsedReply;
+  /** Texts at which a provider that can is asked to end a reply. */
+  stop?: string[];
+  readReply(reply: ModelReply, place: ReplyPlace): ParsedReply;
   /**
    * A stored reply as it is sent back. `wireIds` are those of its recorded calls, in order; a call without one was never
    * accepted and is left out, since no result will answer it.
@@ -45,8 +55,13 @@ export interface Protocol {
   renderNote(text: string): ChatMessage;
 }
 
-/** Puts the list of tools where a template asks for it. */
-export function fillTemplate(template: string, tools: ToolSchema[]): string {
-  const list = tools.map(({ name, description }) => `- ${name}: ${description}`).join("\n");
-  return template.replaceAll("{{tools}}", () => list);
+/** A line a tool: its name and what it does. */
+export function listTools(tools: ToolSchema[]): string {
+  return tools.map(({ name, description }) => `- ${name}: ${description}`).join("\n");
+}
+
+/** Never blank, and an error is marked as one. */
+export function resultText(content: string, isError: boolean): string {
+  const text = content.trim() === "" ? "(no output)" : content;
+  return isError && !/^error\b/i.test(text) ? `Error: ${text}` : text;
 }

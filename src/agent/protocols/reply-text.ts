@@ -1,4 +1,4 @@
-import type { ReplyMessage } from "../../model/model.ts";
+import type { ModelReply, ReplyMessage } from "../../model/model.ts";
 
 /** What a reply says to people: text parts joined in order; reasoning, references and unknown parts are not in it. */
 export function replyText(message: ReplyMessage): string {
@@ -15,8 +15,16 @@ export function isFiltered(finishReason: string | null): boolean {
   return ["content_filter", "safety", "sensitive", "refusal"].includes(finishReason?.toLowerCase() ?? "");
 }
 
+/** Why there is no answer, where the model or its provider would not give one; else null. */
+export function readRefusal({ message, finishReason }: Pick<ModelReply, "message" | "finishReason">) {
+  const refusal = refusalText(message);
+  if (refusal !== "") return refusal;
+  if (!isFiltered(finishReason)) return null;
+  return `The provider's content filter stopped the reply. ${replyText(message)}`.trim();
+}
+
 /** What a reply says where it declines, or an empty string. */
-export function refusalText(message: ReplyMessage): string {
+function refusalText(message: ReplyMessage): string {
   if (typeof message.refusal === "string" && message.refusal.trim() !== "") return message.refusal.trim();
   if (!Array.isArray(message.content)) return "";
   return message.content

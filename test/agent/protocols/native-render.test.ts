@@ -13,7 +13,7 @@ const usage = { promptTokens: null, completionTokens: null, cachedTokens: null, 
 /** Reads a message and renders it back as the loop does. */
 function roundTrip(message: unknown, baseUrl = "http://localhost:8000/v1") {
   const reply = { message: message as ReplyMessage, finishReason: "stop", usage, responseId: null };
-  const parsed = protocol.readReply(reply, 3);
+  const parsed = protocol.readReply(reply, { step: 3, tools: [] });
   const wireIds = parsed.kind === "calls" ? parsed.calls.map(({ wireId }) => wireId) : [];
   return JSON.parse(
     JSON.stringify(nativeProtocol(profileOf(baseUrl)).renderReply(message as ReplyMessage, wireIds)),
@@ -151,13 +151,15 @@ describe("over HTTP", () => {
     const task = protocol.renderNote("task");
     const signal = new AbortController().signal;
     const reply = await model.ask({ model: "m", messages: [task] }, signal);
-    const parsed = protocol.readReply(reply, 1);
+    const parsed = protocol.readReply(reply, { step: 1, tools: [] });
     const ids = idsOf(parsed) || [];
     const results = ids.map((wireId, index) =>
       protocol.renderResult({ wireId, content: "ab"[index] ?? "", isError: false }),
     );
     const messages = [task, protocol.renderReply(reply.message, ids), ...results];
-    expect(protocol.readReply(await model.ask({ model: "m", messages }, signal), 2)).toEqual({
+    expect(
+      protocol.readReply(await model.ask({ model: "m", messages }, signal), { step: 2, tools: [] }),
+    ).toEqual({
       kind: "answer",
       text: "done",
     });
@@ -182,7 +184,7 @@ describe("over HTTP", () => {
     const task = protocol.renderNote("task");
     const signal = new AbortController().signal;
     const { message, ...rest } = await model.ask({ model: "m", messages: [task] }, signal);
-    const ids = idsOf(protocol.readReply({ message, ...rest }, 1)) || [];
+    const ids = idsOf(protocol.readReply({ message, ...rest }, { step: 1, tools: [] })) || [];
     const result = protocol.renderResult({ wireId: ids[0] ?? "", content: "", isError: false });
     await model.ask({ model: "m", messages: [task, protocol.renderReply(message, ids), result] }, signal);
     expect(server.requests[1]?.messages.slice(1)).toMatchObject([

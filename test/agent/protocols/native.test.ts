@@ -9,7 +9,7 @@ const usage = { promptTokens: null, completionTokens: null, cachedTokens: null, 
 
 function read(message: unknown, finishReason: string | null = "stop", step = 3): ParsedReply {
   const reply = { ...(message as object), role: "assistant" } as ReplyMessage;
-  return protocol.readReply({ message: reply, finishReason, usage, responseId: null }, step);
+  return protocol.readReply({ message: reply, finishReason, usage, responseId: null }, { step, tools: [] });
 }
 
 const bash = (command: string, id = "c1") => ({
