@@ -33,8 +33,13 @@ export const markOf = (key: string, number: number) => `mark-${key}-${number}`;
 export type Story = (
   key: string,
   done: number,
-  run: (number: number, more?: string) => { name: string; arguments: unknown },
+  run: (number: number, more?: string) => { name: string; arguments: { command: string } },
+  messages?: Body["messages"],
 ) => Reply;
+
+/** Whether a request asks for the record of older messages, not for a step. */
+export const isSummaryRequest = ({ messages }: { messages: { content?: unknown }[] }) =>
+  String(messages[0]?.content).startsWith("You write the record");
 
 export async function createScenario(
   story: Story,
@@ -103,11 +108,11 @@ function answer(body: Body, story: Story, effectsFile: string): Reply {
   const key = /KEY=([\w]+)/.exec(text)?.[1] ?? "";
   const marks = [...text.matchAll(new RegExp(`mark-${key}-(\\d+)`, "g"))].map((match) => Number(match[1]));
   const done = Math.max(0, ...marks);
-  if (!body.tools)
+  if (isSummaryRequest(body))
     return { content: `## Done\n${markOf(key, done)}\n## State\nfine\n## Findings\nnone\n## Open\nnone` };
   const run = (number: number, more = "true") => ({
     name: "bash",
     arguments: { command: `echo ${markOf(key, number)} | tee -a '${effectsFile}'; ${more}` },
   });
-  return story(key, done, run);
+  return story(key, done, run, body.messages);
 }
