@@ -27,6 +27,7 @@ describe("order of settings", () => {
       requestTimeoutMs: null,
       tools: [],
       systemPrompt: null,
+      protocol: "native",
       maxSteps: 100,
       timeLimitMs: null,
       commandTimeoutMs: 120_000,

@@ -5,7 +5,6 @@ import path from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { execa } from "execa";
-import { ConfigError } from "../errors.ts";
 import { openPawl, type Pawl } from "../pawl.ts";
 import type { RunReport } from "../report/run-view.ts";
 import { clip, flat } from "../report/text.ts";
@@ -29,13 +28,16 @@ interface Demo {
   runs: { id: string; name: string; cursor: TimelineCursor }[];
 }
 
-/** `pawl demo`: a batch over five repositories; one worker is killed midway, another goes on. */
+/**
+ * `pawl demo`: a batch over five repositories; one worker is killed midway, another goes on. With `--break`: a model that
+ * makes a mistake, is told and recovers.
+ */
 export async function demo(options: { keep?: boolean; break?: string }): Promise<void> {
-  if (options.break !== undefined)
-    throw new ConfigError("--break is not built yet: pawl demo shows a killed worker");
+  const broken = options.break === undefined ? undefined : await import("./demo-break.ts");
+  const mistake = broken?.mistakeOf(options.break);
   const folder = await mkdtemp(path.join(os.tmpdir(), "pawl-demo-"));
   try {
-    const isProven = await play(folder);
+    const isProven = broken && mistake ? await broken.playMistake(folder, mistake) : await play(folder);
     if (options.keep) print(`\nkept: ${folder} (look around there with pawl list, show, logs, diff)`);
     process.exitCode = isProven ? 0 : 1;
   } finally {

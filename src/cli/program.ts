@@ -30,7 +30,9 @@ function addWork(program: Command, fields: FieldFlag[]): void {
     .command("demo")
     .description("see it work without a key: five repositories, a scripted model, a worker killed midway")
     .option("--keep", "keep the temporary folder")
-    .addOption(new Option("--break <what>", "not built yet").hideHelp())
+    .addOption(
+      new Option("--break <what>", "a model that is told of a mistake: format, timeout or unknown-tool"),
+    )
     .action(async (options) => (await import("./demo.ts")).demo(options));
   const run = program
     .command("run")

@@ -1,4 +1,4 @@
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, test } from "vitest";
 import { fitReply } from "../../src/agent/long-arguments.ts";
 import { think } from "../../src/agent/think.ts";
 import { buildWindow, estimateWindow } from "../../src/agent/window.ts";
@@ -27,6 +27,18 @@ function shown(inputs: unknown[], budgetTokens: number) {
   const read = texts.map((each) => JSON.parse("function" in each ? each.function.arguments : ""));
   return { entry, fitted, read, tokens: estimateMessageTokens(message) };
 }
+
+test("the text of a reply without calls keeps head and tail, as in the text protocols", () => {
+  const rows = logOf([reply({ content: big })]);
+  const [entry] = fold(rows.map((row) => ({ ...row, tokens: estimateTokens(row.body) }))).entries;
+  if (!entry) throw new Error("expected a reply");
+  const { message, tokens } = fitReply(entry, 20_000);
+  expect(message.content).toMatch(
+    /^the headx+\n\[… \d{6} characters, 0 lines left out; only here\]\nx+the tail$/,
+  );
+  expect(tokens).toBe(estimateMessageTokens(message));
+  expect(tokens).toBeLessThanOrEqual(5_000);
+});
 
 describe("the arguments of a reply", () => {
   it("are shown as they came while the reply takes no more than a quarter of the budget", () => {

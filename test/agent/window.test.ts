@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { windowTokens } from "../../src/agent/measurement.ts";
 import type { LogEntry } from "../../src/agent/next-action.ts";
 import { buildWindow, chooseCut, estimateWindow, needsCompaction } from "../../src/agent/window.ts";
-import { anyTurn, brokenPairs, calls, entriesOf, fold, logOf, result, taskText } from "./fixture.ts";
+import { anyTurn, brokenPairs, calls, entriesOf, fold, logOf, note, result, taskText } from "./fixture.ts";
 
 /** A state after `steps` steps of one call each; every message takes `tokens`. */
 function stateOf(steps: number, tokens = 10) {
@@ -29,6 +29,17 @@ describe("the window", () => {
     const messages = buildWindow(state);
     expect(messages.map(({ role }) => role)).toEqual(["system", "user", "assistant", "tool"]);
     expect(messages[1]?.content).toMatch(new RegExp(`^${taskText}\n\n--- Record .*---\n## Done\nall of it$`));
+  });
+
+  it("never has two user messages in a row, whatever a run was told between", () => {
+    const state = fold(logOf([note("moved"), calls("c1"), result(1, "c1"), note("one"), note("two")]));
+    const messages = buildWindow(state);
+    expect(messages.map(({ role }) => role)).toEqual(["system", "user", "assistant", "tool", "user"]);
+    expect([messages[1]?.content, messages[4]?.content]).toEqual([`${taskText}\n\nmoved`, "one\n\ntwo"]);
+    const picture = { type: "image_url" as const, image_url: { url: "data:," } };
+    if (state.task) state.task.message = { role: "user", content: [{ type: "text", text: "see" }, picture] };
+    const parts = [{ type: "text", text: "see" }, picture, { type: "text", text: "moved" }];
+    expect(buildWindow(state)[1]).toEqual({ role: "user", content: parts });
   });
 
   it("is estimated with all that a request sends", () => {

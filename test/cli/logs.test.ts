@@ -33,6 +33,23 @@ test("logs tells messages and events in order", async () => {
   expect(stdout).toMatch(/finished .*reason=finished$/);
 });
 
+test("an action of a text protocol is seen while it runs, and in the log as the model wrote it", async () => {
+  const react = [
+    { text: 'Thought: I wait.\nAction: bash\nAction Input: {"command": "echo waited"}' },
+    { text: "Final Answer: waited" },
+  ];
+  const { env } = await startAgentServer({ react });
+  const { pawl } = commandLine({ env });
+  const { stdout: answer, stderr } = await pawl(["run", "react", "--key", "k", "--protocol", "react"]);
+  expect(answer).toBe("waited");
+  expect(stderr).toMatch(/step 1 .* I wait\.\n.*→ bash echo waited\n/);
+  const { stdout } = await pawl(["logs", "k"]);
+  expect(stdout).toMatch(
+    /reply step 1\n.*I wait\.\n {2}Action: bash\n.*echo waited.*\n.*result step 1\n {2}Observation: waited/,
+  );
+  expect((await pawl(["show", "k"])).stdout).toMatch(/^protocol +react$/m);
+});
+
 test("logs -f follows a run until it ends", async () => {
   const { env } = await startAgentServer({ slow });
   const { pawl, start } = commandLine({ env });

@@ -26,7 +26,7 @@ test.each([
   [["list", "--status", "done"], "expected --status to be one of queued, running"],
   [["list", "--limit", "none"], "expected --limit to be a whole number above 0, got none"],
   [["run", "x", "--continue", "y"], "--continue is not built yet"],
-  [["demo", "--break", "format"], "--break is not built yet"],
+  [["demo", "--break", "all"], "--break: expected format, timeout, unknown-tool, got all"],
   [["doctor", "--model"], "--model is not built yet"],
 ])("pawl %j is wrong use: one line on stderr, exit code 2", async (words, message) => {
   const { pawl } = commandLine({ env: { OPENAI_API_KEY: "k" } });

@@ -32,6 +32,24 @@ function ask(url: string, request: Partial<ModelRequest> = {}, options: Partial<
 }
 
 describe("a request", () => {
+  it.each([
+    ["m", "http://localhost:8000/v1", ["\nObservation:"]],
+    ["openai/gpt-4o", "https://openrouter.ai/api/v1", ["\nObservation:"]],
+    ["o3-mini", "https://api.openai.com/v1", undefined],
+    ["openai/gpt-5-nano", "https://openrouter.ai/api/v1", undefined],
+  ])("carries stop words unless the model refuses them: %s of %s", async (model, baseUrl, stop) => {
+    const server = await serve(() => ({ content: "hi" }));
+    await ask(server.url, { model, stop: ["\nObservation:"] }, { profile: profileOf(baseUrl) });
+    expect(server.requests.map((request) => request.stop)).toEqual([stop]);
+  });
+
+  it("carries no stop words to a server that takes none", async () => {
+    const server = await serve(() => ({ content: "hi" }));
+    const profile = { ...profileOf(server.url), allowsStop: false };
+    await ask(server.url, { stop: ["\nObservation:"] }, { profile });
+    expect(server.requests[0]).not.toHaveProperty("stop");
+  });
+
   it("carries model, messages, tools and the key, and its reply comes back with calls and usage", async () => {
     const server = await serve(() => ({
       toolCalls: [

@@ -1,6 +1,7 @@
 import { expect, it } from "vitest";
 import { ConfigError } from "../../src/errors.ts";
 import { checkTaskFields, fieldFlags, fieldsFromFlags } from "../../src/producer/fields.ts";
+import { protocolNames } from "../../src/protocol-name.ts";
 
 it("every field of a task is a kebab-case flag with a type and a help text", () => {
   expect(fieldFlags.map(({ flag, type, isBuilt }) => `${flag} ${type}${isBuilt ? "" : " planned"}`)).toEqual([
@@ -87,13 +88,16 @@ it.each(["budgetUsd", "modelParameters", "setup", "verify", "vars", "at"])(
   },
 );
 
-it("native and local are the only protocol and environment yet", () => {
-  expect(checkTaskFields({ prompt: "a", protocol: "native", environment: "local" })).toEqual({
-    data: { prompt: "a" },
-  });
-  expect(checkTaskFields({ prompt: "a", protocol: "react", environment: "container" })).toEqual({
+it.each(protocolNames)("%s is a protocol", (protocol) => {
+  expect(checkTaskFields({ prompt: "a", protocol })).toEqual({ data: { prompt: "a", protocol } });
+});
+
+it("other protocols are refused with the names of all, and local is the only environment yet", () => {
+  expect(checkTaskFields({ prompt: "a", environment: "local" })).toEqual({ data: { prompt: "a" } });
+  const all = /^expected "native" or "bash-block" or "react" .*got "xml"$/;
+  expect(checkTaskFields({ prompt: "a", protocol: "xml", environment: "container" })).toEqual({
     problems: [
-      { name: "protocol", message: expect.stringMatching(/^expected "native".*got "react"$/) },
+      { name: "protocol", message: expect.stringMatching(all) },
       { name: "environment", message: expect.stringMatching(/^expected "local".*got "container"$/) },
     ],
   });

@@ -171,6 +171,7 @@ describe("fields", () => {
           model: "m",
           tools: ["bash"],
           systemPrompt: "Be brief.",
+          protocol: "native",
         },
       },
     ]);

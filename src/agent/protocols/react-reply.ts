@@ -69,11 +69,9 @@ function findDecision(text: string, from: number): Label | undefined {
     if (word === undefined) {
       if (found[2] !== undefined || !isQuoted(text, found.index))
         pattern.lastIndex = readFence(text, found).end;
-    } else if (
-      word !== "thought" &&
-      !(word === "action" && /^\s*none\s*(\n|$)/i.test(text.slice(pattern.lastIndex)))
-    ) {
-      return { word, start: found.index, end: pattern.lastIndex };
+    } else if (word !== "thought") {
+      const isNone = word === "action" && matchAt(text, /\s*none\s*(?:\n|$)/iy, pattern.lastIndex) !== null;
+      if (!isNone) return { word, start: found.index, end: pattern.lastIndex };
     }
   }
   return undefined;

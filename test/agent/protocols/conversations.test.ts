@@ -103,6 +103,20 @@ describe("bash-block over HTTP", () => {
   });
 });
 
+test("bash-block needs a bash tool, and says so before a run begins", async () => {
+  const folder = temporaryFolder();
+  const env = { PATH: process.env.PATH, PAWL_HOME: path.join(folder, "data") };
+  const settings = { baseUrl: "http://localhost:1", model: "m" };
+  const pawl = await openPawl({ cwd: folder, env, settings, useBuiltInTools: false });
+  onTestFinished(() => pawl.close());
+  await expect(pawl.requireRunnable({ protocol: "bash-block" })).rejects.toThrow(/name of a tool.*got bash/);
+  await expect(pawl.requireRunnable({ protocol: "react" })).resolves.toBeUndefined();
+  const tools = ["bash", "read_file"];
+  await expect(async () => pawl.enqueue({ prompt: "a", protocol: "bash-block", tools })).rejects.toThrow(
+    /tools: expected bash and no other tool.*got bash, read_file/,
+  );
+});
+
 describe("ReAct over HTTP", () => {
   test.each<[string, string, string]>([
     [

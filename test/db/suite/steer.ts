@@ -152,10 +152,12 @@ export function describeSteer(open: StoreFactory): void {
       const { store, add } = await setScene(open);
       const id = await add({ key: "k" }, { maxSteps: 3, model: "m" });
       await store.cancel(id);
-      const retried = await store.retry(id, { maxSteps: 9, model: "other" });
+      const retried = await store.retry(id, { maxSteps: 9, model: "other", protocol: "react" });
       const row = await store.getRun(retried);
       expect(row?.model).toBe("other");
-      expect(JSON.parse(row?.spec ?? "")).toMatchObject({ maxSteps: 9, model: "other", prompt: "do it" });
+      expect(JSON.parse(row?.spec ?? "")).toMatchObject({
+        ...{ maxSteps: 9, model: "other", protocol: "react", prompt: "do it" },
+      });
       const [again] = await store.enqueue([newTask({ key: "k" }, { maxSteps: 3, model: "m" })]);
       expect(again).toEqual({ id: retried, key: "k", created: false });
     });
@@ -210,7 +212,9 @@ export function describeSteer(open: StoreFactory): void {
       expect(JSON.parse(row?.spec ?? "")).toMatchObject({ tools: ["bash"], systemPrompt: "Be brief." });
       const fork = { id, status: "failed", superseded: 0, origin: "fork" } as const;
       expect(() => requireRetryable(fork, { maxSteps: 5 })).not.toThrow();
-      expect(() => requireRetryable(fork, { model: "m", tools: [] })).toThrow(/keep the model, tools/);
+      expect(() => requireRetryable(fork, { model: "m", tools: [], protocol: "react" })).toThrow(
+        /keep the model, tools, protocol/,
+      );
     });
 
     it.each(["queued", "running", "waiting"] as const)("by retry refuses a %s run", async (status) => {
