@@ -1,7 +1,8 @@
 import { eq, sql } from "drizzle-orm";
 import { ConfigError } from "../errors.ts";
 import { isTerminal, type Status } from "../outcome.ts";
-import type { TaskChanges } from "../producer/task.ts";
+import type { TaskChanges, TaskSpec } from "../producer/task.ts";
+import { refusedTools } from "../protocol-name.ts";
 import { cancelRun } from "./cancel.ts";
 import type { RunRow } from "./claim.ts";
 import { forEachRun, type OnRowFailure, pageSize } from "./each-row.ts";
@@ -24,7 +25,7 @@ const settledInForks = ["model", "tools", "systemPrompt", "protocol"] as const;
 
 /** Throws ConfigError for a run that is not the last word on its task, and for changes that a fork cannot take. */
 export function requireRetryable(
-  run: Pick<RunRow, "id" | "status" | "superseded" | "origin">,
+  run: Pick<RunRow, "id" | "status" | "superseded" | "origin" | "spec">,
   changes: TaskChanges,
 ): void {
   if (!isTerminal(run.status)) {
@@ -41,6 +42,10 @@ export function requireRetryable(
     throw new ConfigError(
       `expected a fork to keep the ${settled.join(", ")} of the run it goes on from, got a change for ${run.id}: retry without it`,
     );
+  const spec = JSON.parse(run.spec) as Partial<TaskSpec>;
+  const { protocol, tools = null } = { ...spec, ...changes };
+  const problem = protocol && refusedTools(protocol, tools);
+  if (problem) throw new ConfigError(`run ${run.id}: ${problem}`);
 }
 
 /** The verbs of people and of the reconciler: they need no claim. */

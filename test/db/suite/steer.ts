@@ -210,11 +210,20 @@ export function describeSteer(open: StoreFactory): void {
       const row = await store.getRun(retried);
       expect(row?.priority).toBe(7);
       expect(JSON.parse(row?.spec ?? "")).toMatchObject({ tools: ["bash"], systemPrompt: "Be brief." });
-      const fork = { id, status: "failed", superseded: 0, origin: "fork" } as const;
+      const fork = {
+        id,
+        status: "failed",
+        superseded: 0,
+        origin: "fork",
+        spec: '{"tools":["read_file"]}',
+      } as const;
       expect(() => requireRetryable(fork, { maxSteps: 5 })).not.toThrow();
       expect(() => requireRetryable(fork, { model: "m", tools: [], protocol: "react" })).toThrow(
         /keep the model, tools, protocol/,
       );
+      const other = { ...fork, origin: null };
+      expect(() => requireRetryable(other, { protocol: "react" })).not.toThrow();
+      expect(() => requireRetryable(other, { protocol: "bash-block" })).toThrow(/got read_file/);
     });
 
     it.each(["queued", "running", "waiting"] as const)("by retry refuses a %s run", async (status) => {
