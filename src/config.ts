@@ -16,6 +16,8 @@ import {
 import { readVariables, type Variable } from "./config/variables.ts";
 import { ConfigError } from "./errors.ts";
 import type { LogLevel } from "./log.ts";
+import type { Timeouts } from "./model/deadline.ts";
+import { providerAt, providerNames } from "./model/profiles.ts";
 import { defaultMaxSteps } from "./producer/task.ts";
 import { type ProtocolName, protocolNames } from "./protocol-name.ts";
 
@@ -26,10 +28,18 @@ const tokens = () => integer("a whole number of tokens", { minimum: 1, maximum: 
 /** Every setting, as `pawl.config.*` writes it. Descriptions read after "expected". */
 const settingsSchema = z.strictObject({
   model: text("the name of a model"),
+  provider: z
+    .enum(providerNames)
+    .optional()
+    .meta({ type: "text", description: `a provider (${providerNames.join(", ")})` }),
   baseUrl: url("an http or https URL", ["http:", "https:"]),
   apiKey: secret("a key without blanks"),
   contextTokens: tokens(),
   maxOutputTokens: tokens(),
+  stream: z.boolean().optional().meta({ type: "text", description: "true or false" }),
+  connectTimeoutMs: milliseconds(1),
+  firstTokenTimeoutMs: milliseconds(1),
+  silenceTimeoutMs: milliseconds(1),
   requestTimeoutMs: milliseconds(1),
   tools: list("a list of paths of modules"),
   systemPrompt: text("the path of a file"),
@@ -57,14 +67,21 @@ export type Settings = z.input<typeof settingsSchema>;
 /** The settings in force. Paths are absolute; null means that nobody set it. */
 export interface Config {
   model: string | null;
+  /** Says where the model is and how to speak with it; beside a base URL only the latter. */
+  provider: string | null;
   baseUrl: string | null;
+  /** The key of the base URL. */
   apiKey: string | null;
+  /** What the variables named `…_API_KEY` hold, by name. */
+  keys: Record<string, string>;
   /** The model's window. */
   contextTokens: number | null;
   /** Upper bound of one reply. */
   maxOutputTokens: number | null;
-  /** Bound of one request to the model, from sending it to the last byte of the reply. */
-  requestTimeoutMs: number | null;
+  /** Bounds of one request to the model, where they are set. */
+  timeouts: Partial<Timeouts>;
+  /** False where replies are to come in one piece. */
+  stream: boolean;
   /** Files of the user's tools. */
   tools: string[];
   /** Text that replaces the default system prompt. */
@@ -83,12 +100,11 @@ export interface Config {
   logLevel: LogLevel;
   /** Runs a worker works on at once. */
   concurrency: number;
-  /** Names of the variables that seem to hold a key, for messages. */
-  keyVariables: string[];
 }
 
 const variableFields: Record<string, keyof Settings> = {
   OPENAI_MODEL: "model",
+  PAWL_PROVIDER: "provider",
   OPENAI_BASE_URL: "baseUrl",
   OPENAI_API_KEY: "apiKey",
   PAWL_LEASE_MS: "leaseMs",
@@ -113,18 +129,19 @@ export async function loadConfig(options: {
   const fromFile = await readFileSettings(configFolders({ cwd, env, variables }));
   const fromVariables = readVariableSettings(variables);
   const fromFlags = checkSettings(parseTexts(settingsSchema, flags), (name) => `--${kebabCase(name)}`);
-  const settings = {
-    ...fromFile,
-    ...fromVariables,
-    ...withAbsolutePaths(fromFlags, cwd),
-  };
+  const settings = over(over(fromFile, fromVariables), withAbsolutePaths(fromFlags, cwd));
+  const { connectTimeoutMs, firstTokenTimeoutMs, silenceTimeoutMs, requestTimeoutMs } = settings;
+  const timeouts = { connectTimeoutMs, firstTokenTimeoutMs, silenceTimeoutMs, requestTimeoutMs };
   return {
     model: settings.model ?? null,
+    provider: settings.provider ?? null,
     baseUrl: settings.baseUrl ?? null,
     apiKey: settings.apiKey ?? null,
+    keys: keysOf(variables),
     contextTokens: settings.contextTokens ?? null,
     maxOutputTokens: settings.maxOutputTokens ?? null,
-    requestTimeoutMs: settings.requestTimeoutMs ?? null,
+    timeouts: Object.fromEntries(Object.entries(timeouts).filter(([, value]) => value !== undefined)),
+    stream: settings.stream ?? true,
     tools: settings.tools ?? [],
     systemPrompt: settings.systemPrompt === undefined ? null : readPrompt(settings.systemPrompt),
     protocol: settings.protocol ?? "native",
@@ -137,8 +154,20 @@ export async function loadConfig(options: {
     db: "embedded",
     logLevel: settings.logLevel ?? "info",
     concurrency: settings.concurrency ?? 4,
-    keyVariables: [...variables.keys()].filter((name) => name.endsWith("_API_KEY")).sort(),
   };
+}
+
+/** A provider says where the model is: the base URL of another one that stands below it does not count, nor does its key. */
+function over(lower: Settings, higher: Settings): Settings {
+  const { baseUrl, apiKey: _apiKey, ...others } = lower;
+  const isHidden = higher.provider !== undefined && baseUrl !== undefined;
+  const isSame = isHidden && providerAt(baseUrl)?.name === higher.provider;
+  return { ...(isHidden && !isSame ? others : lower), ...higher };
+}
+
+function keysOf(variables: Map<string, Variable>): Record<string, string> {
+  const names = [...variables.keys()].filter((name) => name.endsWith("_API_KEY")).sort();
+  return Object.fromEntries(names.map((name) => [name, variables.get(name)?.value ?? ""]));
 }
 
 /** A folder named by PAWL_HOME holds data, not a project: its neighbours are not ours to run. */

@@ -21,21 +21,33 @@ export class WorkspaceError extends Error {
 /** Why a model request failed. `retry` and `quota` may succeed later, the others will not without a change. */
 export type ModelErrorKind = "retry" | "quota" | "overflow" | "refused" | "invalid" | "auth";
 
+/** What a server may say that it, or the model, does not support. */
+export type Unsupported = "tools" | "stream" | "stream_options";
+
+interface ModelErrorOptions {
+  retryAfterMs?: number | undefined;
+  mayBeBilled?: boolean | undefined;
+  unsupported?: Unsupported | undefined;
+  cause?: unknown;
+}
+
 /** A model request that failed, classified from the response's status and body. */
 export class ModelError extends Error {
   override name = "ModelError";
   readonly kind: ModelErrorKind;
   /** How long the provider asked to wait, in milliseconds. */
   readonly retryAfterMs: number | undefined;
+  /** Whether the provider may have done the work all the same, and count it. Unless said, so where a retry is of use. */
+  readonly mayBeBilled: boolean;
+  /** Why it was refused, where that is something that can be done without. */
+  readonly unsupported: Unsupported | undefined;
 
-  constructor(
-    kind: ModelErrorKind,
-    message: string,
-    options: { retryAfterMs?: number | undefined; cause?: unknown } = {},
-  ) {
+  constructor(kind: ModelErrorKind, message: string, options: ModelErrorOptions = {}) {
     super(message, { cause: options.cause });
     this.kind = kind;
     this.retryAfterMs = options.retryAfterMs;
+    this.mayBeBilled = options.mayBeBilled ?? kind === "retry";
+    this.unsupported = options.unsupported;
   }
 }
 

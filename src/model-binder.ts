@@ -19,23 +19,25 @@ export function modelBinder(config: Config, own: Model | undefined) {
     if (own) {
       const name = fixed?.model ?? spec.model ?? config.model ?? "own";
       const protocol = createProtocol(protocolName, profileOf(defaultBaseUrl));
-      return { model: own, name, baseUrl: null, protocol, ...ownModelWindow(config) };
+      return { model: own, name, baseUrl: null, provider: null, protocol, ...ownModelWindow(config) };
     }
     const { model: name, ...settings } =
       fixed?.baseUrl != null
-        ? resolveRunSettings(config, { model: fixed.model, baseUrl: fixed.baseUrl })
+        ? resolveRunSettings(config, { ...fixed, baseUrl: fixed.baseUrl })
         : resolveModelSettings(config, fixed?.model ?? spec.model);
-    const { baseUrl, apiKey, contextTokens, maxOutputTokens } = settings;
+    const { baseUrl, apiKey, provider, contextTokens, maxOutputTokens } = settings;
+    const profile = profileOf(baseUrl, provider);
     const { openaiModel } = await import("./model/openai.ts");
+    const { timeouts, stream } = config;
     const client =
-      clients.get(baseUrl) ??
-      openaiModel({ baseUrl, apiKey, timeoutMs: config.requestTimeoutMs ?? undefined });
-    clients.set(baseUrl, client);
+      clients.get(`${provider} ${baseUrl}`) ?? openaiModel({ baseUrl, apiKey, profile, timeouts, stream });
+    clients.set(`${provider} ${baseUrl}`, client);
     return {
       model: client,
       name,
       baseUrl,
-      protocol: createProtocol(protocolName, profileOf(baseUrl)),
+      provider,
+      protocol: createProtocol(protocolName, profile),
       contextTokens,
       maxOutputTokens,
     };

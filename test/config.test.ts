@@ -20,11 +20,13 @@ describe("order of settings", () => {
   it("without any setting the defaults hold", async () => {
     expect(await load(temporaryFolder())).toEqual({
       model: null,
+      provider: null,
       baseUrl: null,
       apiKey: null,
       contextTokens: null,
       maxOutputTokens: null,
-      requestTimeoutMs: null,
+      timeouts: {},
+      stream: true,
       tools: [],
       systemPrompt: null,
       protocol: "native",
@@ -37,8 +39,30 @@ describe("order of settings", () => {
       db: "embedded",
       logLevel: "info",
       concurrency: 4,
-      keyVariables: [],
+      keys: {},
     });
+  });
+
+  it.each([
+    [{ provider: "groq" }, { provider: "groq", baseUrl: null, apiKey: null }],
+    [
+      { provider: "groq", baseUrl: "http://flag/v1" },
+      { provider: "groq", baseUrl: "http://flag/v1" },
+    ],
+    [{ provider: "deepseek" }, { provider: "deepseek", baseUrl: "https://api.deepseek.com/v1", apiKey: "k" }],
+    [{ baseUrl: "http://flag/v1" }, { provider: null, baseUrl: "http://flag/v1", apiKey: "k" }],
+  ])("a provider hides the base URL of another one below it, and its key: %j", async (flags, expected) => {
+    const env = { OPENAI_BASE_URL: "https://api.deepseek.com/v1", OPENAI_API_KEY: "k", GROQ_API_KEY: "g" };
+    expect(await load(temporaryFolder({}), env, flags)).toMatchObject({
+      ...expected,
+      keys: { OPENAI_API_KEY: "k", GROQ_API_KEY: "g" },
+    });
+  });
+
+  it("a provider nobody knows is refused with the known ones", async () => {
+    await expect(load(temporaryFolder({}), { PAWL_PROVIDER: "deepsek" })).rejects.toThrow(
+      /^PAWL_PROVIDER: expected a provider \(openai, anthropic, .*\), got "deepsek"/,
+    );
   });
 
   it("flags beat the environment, which beats .env, which beats the file", async () => {

@@ -40,6 +40,7 @@ function addWork(program: Command, fields: FieldFlag[]): void {
     .argument("<prompt>", "what to do")
     .option("--save <file>", "write the whole history as JSON when the run ends")
     .option("--batch <name>", "batch the task belongs to")
+    .option("--provider <name>", "where the model is and how to speak with it")
     .option("--base-url <url>", "endpoint of the model")
     .option("--json", "the finished run as one JSON document on stdout")
     .addOption(new Option("--continue <run>", "not built yet").hideHelp());

@@ -21,6 +21,7 @@ import { onStopSignals, openProgress, type Progress } from "./progress.ts";
 
 type Options = Record<string, unknown> & {
   batch?: string;
+  provider?: string;
   baseUrl?: string;
   save?: string;
   json?: boolean;
@@ -37,7 +38,11 @@ const interrupted = 130;
 export async function run(prompt: string, options: Options): Promise<void> {
   if (options.continue !== undefined)
     throw new ConfigError("--continue is not built yet: start a new run without it");
-  const settings = options.baseUrl === undefined ? {} : { baseUrl: options.baseUrl };
+  const { provider, baseUrl: ownUrl } = options;
+  const settings = {
+    ...(provider !== undefined && { provider }),
+    ...(ownUrl !== undefined && { baseUrl: ownUrl }),
+  };
   const cwd = process.cwd();
   const config = await loadConfig({ cwd, env: process.env, flags: settings });
   const flags = { ...options, prompt, ...choosePlace(options) };

@@ -1,13 +1,21 @@
-import { BlockList, isIP } from "node:net";
 import type { Config } from "../config.ts";
 import { ConfigError } from "../errors.ts";
-import { requireEndpoint } from "../model/endpoint.ts";
-import { defaultBaseUrl } from "../model/profiles.ts";
+import { isLocalUrl, requireEndpoint } from "../model/endpoint.ts";
+import {
+  defaultBaseUrl,
+  generalKeyVariable,
+  keyVariablesOf,
+  profileOf,
+  providerNamed,
+  providersOfKey,
+} from "../model/profiles.ts";
 import { contextWindowOf } from "../model/windows.ts";
 
 /** Which model is asked, and where. */
 export interface ModelSettings {
   model: string;
+  /** Name of the profile of the service. */
+  provider: string;
   baseUrl: string;
   /** Null for a local service that was given none. */
   apiKey: string | null;
@@ -20,7 +28,7 @@ export interface ModelSettings {
 /** What is configured of all that. */
 type Configured = Pick<
   Config,
-  "model" | "baseUrl" | "apiKey" | "contextTokens" | "maxOutputTokens" | "keyVariables"
+  "model" | "provider" | "baseUrl" | "apiKey" | "keys" | "contextTokens" | "maxOutputTokens"
 >;
 
 const defaultModel = "gpt-4o-mini";
@@ -36,37 +44,47 @@ const leastPromptTokens = 2_000;
  */
 export function resolveModelSettings(config: Configured, model: string | null = config.model): ModelSettings {
   const name = model ?? config.model;
-  if (name === null && config.baseUrl !== null) {
+  const baseUrl = configuredUrl(config);
+  if (name === null && (config.baseUrl !== null || baseUrl !== defaultBaseUrl)) {
+    const given = config.baseUrl === null ? "provider" : "base URL";
     throw new ConfigError(
-      "expected a model, as a base URL is set, got none; set OPENAI_MODEL or pass --model",
+      `expected a model, as a ${given} is set, got none; set OPENAI_MODEL or pass --model`,
     );
   }
-  const baseUrl = config.baseUrl ?? defaultBaseUrl;
   requireEndpoint(baseUrl, config.apiKey?.trim() || null);
-  const resolvedModel = name ?? defaultModel;
-  return {
-    model: resolvedModel,
-    baseUrl,
-    apiKey: config.apiKey ?? (isLocalUrl(baseUrl) ? null : missingKey(config.keyVariables)),
-    ...resolveWindow(config, contextWindowOf(resolvedModel)),
-  };
+  return settingsAt(config, { model: name ?? defaultModel, baseUrl, provider: config.provider });
 }
 
 /**
- * The same for a run that has begun with a model and a base URL of its own, whatever is configured now. The key is the
- * configured service's: it is sent to no other. Throws ConfigError too where that one cannot do without.
+ * The same for a run that has begun with a model and a base URL of its own, whatever is configured now. A key is sent to
+ * its own service and no other. Throws ConfigError too where that one cannot do without.
  */
 export function resolveRunSettings(
   config: Configured,
-  begun: { model: string; baseUrl: string },
+  begun: { model: string; baseUrl: string; provider?: string | undefined },
 ): ModelSettings {
-  const { model, baseUrl } = begun;
-  const [origin, configured] = [baseUrl, config.baseUrl ?? defaultBaseUrl].map((url) => new URL(url).origin);
-  if (origin === configured) return resolveModelSettings({ ...config, baseUrl }, model);
-  if (isLocalUrl(baseUrl)) return resolveModelSettings({ ...config, baseUrl, apiKey: null }, model);
-  throw new ConfigError(
-    `expected the settings of ${origin}, where this run began, got those of ${configured}, whose key goes to no other service; set OPENAI_BASE_URL and OPENAI_API_KEY and resume the run, or retry it to begin anew with the present settings`,
-  );
+  const { baseUrl, provider = null } = begun;
+  const [origin, configured] = [originOf(baseUrl), originOf(configuredUrl(config))];
+  if (keyOf(config, baseUrl) === null && origin !== configured && !isLocalUrl(baseUrl)) {
+    throw new ConfigError(
+      `expected the settings of ${origin}, where this run began, got those of ${configured}, whose key goes to no other service; set OPENAI_BASE_URL and OPENAI_API_KEY and resume the run, or retry it to begin anew with the present settings`,
+    );
+  }
+  return settingsAt(config, { ...begun, provider });
+}
+
+function settingsAt(
+  config: Configured,
+  place: { model: string; baseUrl: string; provider: string | null },
+): ModelSettings {
+  const { model, baseUrl } = place;
+  return {
+    model,
+    provider: profileOf(baseUrl, place.provider).name,
+    baseUrl,
+    apiKey: keyOf(config, baseUrl) ?? (isLocalUrl(baseUrl) ? null : missingKey(config, baseUrl)),
+    ...resolveWindow(config, contextWindowOf(model)),
+  };
 }
 
 /**
@@ -87,35 +105,47 @@ export function resolveWindow(
   );
 }
 
-function missingKey(keyVariables: string[]): never {
-  const found = keyVariables.filter((name) => name !== "OPENAI_API_KEY");
+function configuredUrl({ baseUrl, provider }: Configured): string {
+  const known = providerNamed(provider);
+  if (baseUrl !== null || known === undefined) return baseUrl ?? defaultBaseUrl;
+  if (known.baseUrl !== null) return known.baseUrl;
+  throw new ConfigError(`expected a base URL for the provider ${provider}, got none; set OPENAI_BASE_URL`);
+}
+
+/**
+ * The key that may be sent to a base URL: what a variable of that service holds, else the configured key if it is the
+ * key of that place. Null where there is none.
+ */
+function keyOf(config: Configured, baseUrl: string): string | null {
+  const isConfigured = originOf(baseUrl) === originOf(configuredUrl(config));
+  const named = providerNamed(config.provider);
+  const anywhere = isConfigured && named?.hosts === null ? named.keyVariables : [];
+  const own = [...anywhere, ...keyVariablesOf(baseUrl)].filter((name) => name !== generalKeyVariable);
+  const variable = own.find((name) => config.keys[name] !== undefined);
+  if (variable !== undefined) return config.keys[variable] ?? null;
+  // The variable belongs to OPENAI_BASE_URL, without one to OpenAI: a provider that is only named is neither.
+  const isGeneral = config.baseUrl === null && config.apiKey === config.keys[generalKeyVariable];
+  const home = isGeneral ? defaultBaseUrl : configuredUrl(config);
+  return originOf(baseUrl) === originOf(home) ? config.apiKey : null;
+}
+
+function originOf(baseUrl: string): string {
+  return new URL(baseUrl).origin;
+}
+
+function missingKey(config: Configured, baseUrl: string): never {
+  const wanted =
+    config.baseUrl === null && providerNamed(config.provider)
+      ? keyVariablesOf(baseUrl).filter((name) => baseUrl === defaultBaseUrl || name !== generalKeyVariable)
+      : keyVariablesOf(baseUrl);
+  const found = Object.keys(config.keys).filter((name) => !wanted.includes(name));
+  const hints = found.map((name) => {
+    const [provider] = providersOfKey(name);
+    return provider === undefined ? name : `${name} (--provider ${provider})`;
+  });
   const hint =
-    found.length === 0
-      ? ""
-      : `; found ${found.join(", ")}: to use another service, set OPENAI_API_KEY to its key, OPENAI_BASE_URL and OPENAI_MODEL`;
+    found.length === 0 ? "" : `; found ${hints.join(", ")}: the key of another service is not sent`;
   throw new ConfigError(
-    `expected a key in OPENAI_API_KEY, got none; set it in the environment or in .env${hint}`,
+    `expected a key in ${wanted.join(" or ")}, got none; set it in the environment or in .env${hint}`,
   );
-}
-
-/** Whether a URL names this machine or a private network. A name without dots never leaves it (a service of compose). */
-function isLocalUrl(baseUrl: string): boolean {
-  const host = new URL(baseUrl).hostname.replace(/^\[|\]$/g, "").toLowerCase();
-  const family = isIP(host);
-  if (family === 0) return !host.includes(".") || /\.(localhost|local|internal)$/.test(host);
-  return privateNetworks().check(host, family === 6 ? "ipv6" : "ipv4");
-}
-
-function privateNetworks(): BlockList {
-  const networks = new BlockList();
-  networks.addAddress("0.0.0.0");
-  networks.addSubnet("127.0.0.0", 8);
-  networks.addSubnet("10.0.0.0", 8);
-  networks.addSubnet("172.16.0.0", 12);
-  networks.addSubnet("192.168.0.0", 16);
-  networks.addSubnet("169.254.0.0", 16);
-  networks.addAddress("::1", "ipv6");
-  networks.addSubnet("fc00::", 7, "ipv6");
-  networks.addSubnet("fe80::", 10, "ipv6");
-  return networks;
 }

@@ -1,4 +1,6 @@
-import { ModelError, type ModelErrorKind } from "../errors.ts";
+import { ModelError, type ModelErrorKind, type Unsupported } from "../errors.ts";
+import { type ErrorFacts, isPage, readErrorFacts, retryAfterMs } from "./error-facts.ts";
+import { keyVariablesOf } from "./profiles.ts";
 
 /** A response that is no answer. */
 interface FailedResponse {
@@ -8,6 +10,8 @@ interface FailedResponse {
   body: unknown;
   headers: Headers;
   baseUrl: string;
+  /** Whether a part of a reply had come before. */
+  hasBegun: boolean;
 }
 
 const maxDetailChars = 500;
@@ -20,13 +24,16 @@ const maxPageWordsChars = 80;
  * `redact` is applied to whatever the server says, before anything is cut.
  */
 export function modelErrorOf(response: FailedResponse, redact: (text: string) => string): ModelError {
-  const facts = readFacts(response.body);
+  const facts = readErrorFacts(response.body);
   const status = response.status === 200 ? (facts.status ?? 200) : response.status;
   const detail = oneLine(redact(facts.message)) || "no details";
-  const kind = kindOf(status, facts);
+  const unsupported = status >= 400 ? unsupportedOf(facts) : undefined;
+  const kind = unsupported === undefined ? kindOf(status, facts) : "invalid";
   const hint = hintOf(kind, status, response.baseUrl);
   return new ModelError(kind, `the model server answered ${status}: ${detail}${hint}`, {
-    retryAfterMs: retryAfterMs(response.headers, Date.now()),
+    retryAfterMs: retryAfterMs(response.headers) ?? facts.retryAfterMs,
+    mayBeBilled: response.hasBegun || mayBeBilled(status),
+    unsupported,
   });
 }
 
@@ -36,19 +43,11 @@ export function placeOf(baseUrl: string): string {
   return `${origin}${pathname}`;
 }
 
-export function isPage(text: string): boolean {
-  return /^\s*<(!doctype html|html|head|body|!--)/i.test(text);
-}
-
 /** A text from outside, fit for one line of a message. */
 export function oneLine(text: string): string {
   if (isPage(text)) return `an HTML page${wordsOfPage(text)}`;
   const line = text.replace(/\s+/g, " ").trim();
   return line.length > maxDetailChars ? `${line.slice(0, maxDetailChars)}…` : line;
-}
-
-export function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 /** The first words that a browser would show, in brackets. */
@@ -65,65 +64,46 @@ function wordsOfPage(page: string): string {
 
 function hintOf(kind: ModelErrorKind, status: number, baseUrl: string): string {
   if (status === 404) return " (check the base URL and the name of the model)";
-  return kind === "auth" ? ` (check OPENAI_API_KEY for ${placeOf(baseUrl)})` : "";
+  if (status >= 300 && status < 400) return ` (a redirection: check OPENAI_BASE_URL)`;
+  return kind === "auth" ? ` (check ${keyVariablesOf(baseUrl).join(" or ")} for ${placeOf(baseUrl)})` : "";
 }
 
-interface Facts {
-  message: string;
-  /** Codes and types, in lower case. */
-  codes: string[];
-  /** An HTTP status that stands in the body, as routers put it. */
-  status: number | undefined;
-}
-
-/** Error bodies come as `{error: {…}}`, `{error: "…"}`, `[{error: …}]`, `{message, type}`, `{detail}` or plain text. */
-function readFacts(body: unknown): Facts {
-  const outer = Array.isArray(body) ? body[0] : body;
-  const error = isObject(outer) ? (outer.error ?? outer) : outer;
-  if (!isObject(error)) return { message: asText(error), codes: [], status: undefined };
-  const inner = isObject(error.innererror) ? error.innererror.code : undefined;
-  const codes = [error.code, error.type, error.status, inner]
-    .filter((code) => typeof code === "string")
-    .map((code) => code.toLowerCase());
-  const number = Number(error.code ?? error.status);
-  return {
-    message: asText(error.message ?? error.detail ?? error.msg ?? error),
-    codes,
-    status: number >= 400 && number <= 599 ? number : undefined,
-  };
-}
-
-function asText(value: unknown): string {
-  return typeof value === "string" ? value : (JSON.stringify(value) ?? "");
-}
-
-const quotaCodes = /insufficient_quota|billing_hard_limit|insufficient_balance|insufficient_credits/;
-const overflowCodes = /context_length|context_window|exceed_context_size/;
+const quotaCodes =
+  /insufficient_quota|billing_(hard_limit|error)|insufficient_(balance|credits)|exceeded_current_quota|arrearage|accountoverdue|quota_?exceeded|setlimitexceeded|perday|^(1113|1304|1308|1309|1310|1311|1313)$/;
+const quotaMessage = /credit balance is too low|insufficient (account )?balance|key limit exceeded/i;
+const authCodes = /invalid_?api_?key|api_key_invalid|(invalid_)?authentication|unauthenticated|^100[0-4]$/;
+const overflowCodes = /context_length|context_window|exceed_context_size|request_too_large|^1261$/;
 const refusedCodes =
-  /content_filter|content_policy|responsibleaipolicy|data_inspection_failed|sensitivecontent/;
+  /content_filter|content_policy|responsibleaipolicy|data_inspection_failed|sensitivecontent|prohibited_content|^1301$/;
+const invalidCodes = /invalid_request|invalid_?parameter|not_found/;
 const overflowMessage =
-  /maximum context length|context (length|window|size)|prompt is too long|input (is|length|token count).*(too long|exceed)|range of input length|reduce the length of the (messages|prompt)/i;
-const refusedMessage = /content exists risk|content management policy|flagged by .*moderation/i;
+  /maximum context length|context (length|window|size)|prompt (is too long|exceeds max length)|input (is|length|token count).*(too long|exceed)|range of input length|reduce the length of the (messages|prompt)|^request too large/i;
+const refusedMessage =
+  /content exists risk|content management policy|flagged by .*moderation|your input was flagged/i;
+const toolsMessage =
+  /not support (native )?(tool|function)|support(s|ing)? tool (use|calling)|(tool|function)[ _-]?(s|use|call(s|ing)?)\W* (is|are) not supported|--enable-auto-tool-choice|--tool-call-parser|tools param requires --jinja/i;
+const streamMessage = /\bstream(ing)?\b.*(not support|unsupported|must be verified)|verified to stream/i;
 
-function kindOf(status: number, { codes, message }: Facts): ModelErrorKind {
-  const has = (pattern: RegExp) => codes.some((code) => pattern.test(code));
-  if (status === 402 || has(quotaCodes)) return "quota";
-  if (status === 401) return "auth";
-  if (has(overflowCodes)) return "overflow";
-  if (has(refusedCodes)) return "refused";
-  if (status === 429) return "retry";
-  if (status === 413 || overflowMessage.test(message)) return "overflow";
-  if (refusedMessage.test(message)) return "refused";
-  if (status === 403) return "auth";
-  return status < 400 || [408, 409, 425].includes(status) || status >= 500 ? "retry" : "invalid";
+function unsupportedOf({ spoken, members }: ErrorFacts): Unsupported | undefined {
+  if (members.includes("stream_options") || spoken.includes("stream_options")) return "stream_options";
+  if (toolsMessage.test(spoken)) return "tools";
+  return members.includes("stream") || streamMessage.test(spoken) ? "stream" : undefined;
 }
 
-/** The wait that headers ask for, in milliseconds: `retry-after-ms`, or `retry-after` in seconds or as a date. */
-function retryAfterMs(headers: Headers, now: number): number | undefined {
-  const exact = Number.parseFloat(headers.get("retry-after-ms") ?? "");
-  if (exact >= 0) return exact;
-  const text = headers.get("retry-after")?.trim() ?? "";
-  if (/^\d+(\.\d+)?$/.test(text)) return Number(text) * 1_000;
-  const at = Date.parse(text);
-  return Number.isNaN(at) ? undefined : Math.max(0, at - now);
+function kindOf(status: number, { codes, spoken }: ErrorFacts): ModelErrorKind {
+  const has = (pattern: RegExp) => codes.some((code) => pattern.test(code));
+  if (status === 402 || has(quotaCodes) || quotaMessage.test(spoken)) return "quota";
+  if (status === 401 || has(authCodes)) return "auth";
+  if (has(overflowCodes) || status === 413 || overflowMessage.test(spoken)) return "overflow";
+  if (has(refusedCodes) || refusedMessage.test(spoken)) return "refused";
+  if (status === 403) return "auth";
+  if ([408, 409, 425, 429].includes(status) || status >= 500) return "retry";
+  return status >= 300 || has(invalidCodes) ? "invalid" : "retry";
+}
+
+/** Statuses of a gateway that gave up waiting: behind it the work may have been done. */
+const statusesOfGateways = [408, 499, 502, 504, 520, 522, 524];
+
+function mayBeBilled(status: number): boolean {
+  return status < 300 || statusesOfGateways.includes(status);
 }

@@ -37,6 +37,16 @@ export interface ModelRequest {
   maxOutputTokens?: number;
   /** Texts at which a reply may end, where the provider takes any: nobody relies on it. */
   stop?: string[];
+  /** Told of each piece of the reply where it comes in pieces. Nothing of them is stored: the reply is what counts. */
+  onDelta?: (delta: Delta) => void;
+}
+
+/** A piece of a reply: what it adds to each, or empty texts. */
+export interface Delta {
+  text: string;
+  reasoning: string;
+  /** Names and arguments of tool calls. */
+  call: string;
 }
 
 /** Tokens of one call; null where the server did not say. */

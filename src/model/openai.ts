@@ -1,97 +1,124 @@
-import OpenAI, { APIConnectionError, APIError } from "openai";
-import type { ChatCompletionCreateParamsNonStreaming } from "openai/resources/chat/completions";
+import type { IncomingMessage } from "node:http";
+import OpenAI from "openai";
 import { ModelError, messageOf } from "../errors.ts";
+import { type Deadline, type Timeouts, timeoutsFor, withDeadline } from "./deadline.ts";
 import { requireEndpoint } from "./endpoint.ts";
-import { isObject, isPage, modelErrorOf, oneLine, placeOf } from "./failure.ts";
-import type { Model, ModelReply, ModelRequest, ReplyMessage, ToolSchema, Usage } from "./model.ts";
+import { modelErrorOf, oneLine, placeOf } from "./failure.ts";
+import { parseJson } from "./json.ts";
+import type { Model, ModelReply, ModelRequest, ToolSchema } from "./model.ts";
 import { allowsStop, type Profile, profileOf } from "./profiles.ts";
+import { type Received, receive } from "./receive.ts";
+import { type Answered, readReply } from "./reply.ts";
+import { bridgeRoles } from "./roles.ts";
+import { createTransport, type Transport } from "./transport.ts";
 
 export interface OpenaiOptions {
   /** Such as `https://api.openai.com/v1`. */
   baseUrl: string;
   /** Null or empty for a server that needs none. */
   apiKey: string | null;
-  /** From sending the request to the last byte of the reply. */
-  timeoutMs?: number | undefined;
+  /** Bounds of a request; the rest are defaults. */
+  timeouts?: Partial<Timeouts>;
+  /** False to get replies in one piece. Where a server refuses to stream that is done anyway. */
+  stream?: boolean;
   /** Guessed from the base URL if left out. */
   profile?: Profile;
 }
 
-const defaultTimeoutMs = 300_000;
-const maxReplyBytes = 32 * 1024 * 1024;
+/** How a reply is asked for: as a stream that ends with the count of tokens, as a stream, in one piece. */
+type Mode = "counted" | "stream" | "whole";
+
+/** What a request is sent with. */
+interface Connection {
+  client: OpenAI;
+  transport: Transport;
+  profile: Profile;
+  baseUrl: string;
+  redact(text: string): string;
+}
 
 /**
- * A model behind an OpenAI-compatible server. One request a question: asking again is the agent's work (`agent/request.ts`). Throws
- * ConfigError at once for a base URL or key that no request could carry. The key is in no error's message.
+ * A model behind an OpenAI-compatible server. One request a question, but where the server refuses to stream: asking again
+ * is the agent's work (`agent/request.ts`). Throws ConfigError at once for a base URL or key that no request could carry. The key is in no
+ * error's message.
  */
 export function openaiModel(options: OpenaiOptions): Model {
+  const { baseUrl } = options;
   const apiKey = options.apiKey?.trim() || null;
-  requireEndpoint(options.baseUrl, apiKey);
-  const profile = options.profile ?? profileOf(options.baseUrl);
-  const timeoutMs = options.timeoutMs ?? defaultTimeoutMs;
-  const redact = (text: string) => (apiKey ? text.replaceAll(apiKey, "[key]") : text);
-  const client = new Client({
-    baseURL: options.baseUrl,
-    apiKey: apiKey ?? "none",
-    adminAPIKey: null,
-    defaultHeaders: apiKey ? {} : { Authorization: null },
-    maxRetries: 0,
-    timeout: timeoutMs,
-    logLevel: "off",
-  });
+  requireEndpoint(baseUrl, apiKey);
+  const profile = options.profile ?? profileOf(baseUrl);
+  const timeouts = timeoutsFor(baseUrl, options.timeouts);
+  const connection: Connection = {
+    client: createClient(baseUrl, apiKey),
+    transport: createTransport(),
+    profile,
+    baseUrl,
+    redact: (text) => (apiKey ? text.replaceAll(apiKey, "[key]") : text),
+  };
+  let mode: Mode = options.stream === false ? "whole" : profile.asksStreamUsage ? "counted" : "stream";
   return {
-    ask: (request, signal) =>
-      withDeadline({ signal, timeoutMs, place: placeOf(options.baseUrl) }, async (deadline) => {
+    async ask(request, signal) {
+      for (;;) {
+        const asked = mode;
         try {
-          const { response, text } = await send(client, requestBody(request, profile), deadline);
-          return readReply(text, { headers: response.headers, baseUrl: options.baseUrl, redact });
+          return await withDeadline({ signal, timeouts, baseUrl }, (deadline) =>
+            send(connection, { request, mode: asked, deadline }),
+          );
         } catch (error) {
-          throw error instanceof ModelError ? error : toModelError(error, options.baseUrl, redact);
+          const simpler = error instanceof ModelError ? simplerMode(asked, error) : undefined;
+          // Ends: each refusal leaves a mode less.
+          if (simpler === undefined) throw error;
+          mode = simpler;
         }
-      }),
+      }
+    },
   };
 }
 
-/** The SDK's errors keep only the `error` member of a body; servers put the reason elsewhere too. */
-class Client extends OpenAI {
-  protected override makeStatusError(
-    status: number,
-    body: object | undefined,
-    text: string | undefined,
-    headers: Headers,
-  ): APIError {
-    return new APIError(status, body ?? { message: text ?? "" }, text, headers);
-  }
+function createClient(baseURL: string, apiKey: string | null): OpenAI {
+  return new OpenAI({
+    baseURL,
+    apiKey: apiKey ?? "none",
+    adminAPIKey: null,
+    defaultHeaders: apiKey ? {} : { Authorization: null },
+    logLevel: "off",
+  });
 }
 
-/** Ends `work` at an abort (rejects with its reason) or after `timeoutMs` (rejects with ModelError `retry`). */
-async function withDeadline<T>(
-  { signal, timeoutMs, place }: { signal: AbortSignal; timeoutMs: number; place: string },
-  work: (deadline: AbortSignal) => Promise<T>,
-): Promise<T> {
-  signal.throwIfAborted();
-  const controller = new AbortController();
-  const abort = () => controller.abort(signal.reason);
-  const timer = setTimeout(() => {
-    const error = `no complete reply from ${place} within ${timeoutMs} ms (requestTimeoutMs)`;
-    controller.abort(new ModelError("retry", error));
-  }, timeoutMs);
-  signal.addEventListener("abort", abort, { once: true });
-  try {
-    return await work(controller.signal);
-  } catch (error) {
-    throw controller.signal.aborted ? controller.signal.reason : error;
-  } finally {
-    clearTimeout(timer);
-    signal.removeEventListener("abort", abort);
-  }
+/** What to ask for instead where a server refuses; undefined where that is not why it refused. */
+function simplerMode(mode: Mode, { unsupported }: ModelError): Mode | undefined {
+  if (mode === "counted" && unsupported === "stream_options") return "stream";
+  return mode !== "whole" && unsupported === "stream" ? "whole" : undefined;
 }
 
-function requestBody(request: ModelRequest, profile: Profile): ChatCompletionCreateParamsNonStreaming {
+interface Sending {
+  request: ModelRequest;
+  mode: Mode;
+  deadline: Deadline;
+}
+
+async function send(connection: Connection, { request, mode, deadline }: Sending): Promise<ModelReply> {
+  const { client, profile, baseUrl, redact } = connection;
+  const body = { ...requestBody(request, profile), ...modeBody(mode) };
+  const { req, url } = await client.buildRequest({ method: "post", path: "/chat/completions", body });
+  const response = await post(connection, { url, headers: req.headers, body: String(req.body), deadline });
+  const { onDelta } = request;
+  const received = await receive(response, { heard: deadline.heard, onDelta, redact });
+  const headers = new Headers(Object.entries(response.headers).map(([name, value]) => [name, String(value)]));
+  const answered = { status: response.statusCode ?? 0, headers, baseUrl, redact };
+  return understand(received, answered);
+}
+
+function modeBody(mode: Mode) {
+  if (mode === "whole") return {};
+  return { stream: true, ...(mode === "counted" && { stream_options: { include_usage: true } }) };
+}
+
+function requestBody(request: ModelRequest, profile: Profile) {
   const { model, messages, tools = [], maxOutputTokens, stop } = request;
   return {
     model,
-    messages,
+    messages: profile.allowsAnyOrder ? messages : bridgeRoles(messages),
     ...(tools.length > 0 && { tools: tools.map(toolBody) }),
     ...(maxOutputTokens !== undefined && { [profile.tokensParameter]: maxOutputTokens }),
     ...(stop && allowsStop(profile, model) && { stop }),
@@ -102,109 +129,49 @@ function toolBody({ name, description, parameters }: ToolSchema) {
   return { type: "function" as const, function: { name, description, parameters } };
 }
 
-/** The body is read here and not by the SDK, which trusts the content type and drops what is no JSON. */
-async function send(
-  client: OpenAI,
-  body: ChatCompletionCreateParamsNonStreaming,
-  signal: AbortSignal,
-): Promise<{ response: Response; text: string }> {
-  const response = await client.chat.completions.create(body, { signal }).asResponse();
-  const decoder = new TextDecoder();
-  let text = "";
-  let bytes = 0;
+async function post(
+  { transport, baseUrl, redact }: Connection,
+  request: { url: string; headers: Headers; body: string; deadline: Deadline },
+): Promise<IncomingMessage> {
+  const { deadline, ...rest } = request;
+  let isConnected = false;
+  const onConnect = () => {
+    isConnected = true;
+    deadline.connected();
+  };
   try {
-    for await (const chunk of response.body ?? []) {
-      bytes += chunk.byteLength;
-      if (bytes > maxReplyBytes) break;
-      text += decoder.decode(chunk, { stream: true });
-    }
+    return await transport({ ...rest, signal: deadline.signal, onConnect });
   } catch (error) {
-    throw new ModelError("retry", `the connection broke after ${bytes} bytes of the reply`, { cause: error });
-  }
-  if (bytes > maxReplyBytes) throw new ModelError("retry", `the reply is longer than ${maxReplyBytes} bytes`);
-  return { response, text: text + decoder.decode() };
-}
-
-interface Answered {
-  headers: Headers;
-  baseUrl: string;
-  redact: (text: string) => string;
-}
-
-function readReply(text: string, { headers, baseUrl, redact }: Answered): ModelReply {
-  const body = parseJson(text);
-  if (!isObject(body)) {
-    const got = oneLine(redact(text)) || "an empty body";
-    // Half a body may be whole the next time; a web page is what stands at this address.
-    throw new ModelError(
-      isPage(text) ? "invalid" : "retry",
-      `expected a chat completion from ${placeOf(baseUrl)}, got ${got} (check OPENAI_BASE_URL)`,
-    );
-  }
-  const choice: unknown = Array.isArray(body.choices) ? body.choices[0] : undefined;
-  const error = body.error ?? (isObject(choice) ? choice.error : undefined);
-  if (error) throw modelErrorOf({ status: 200, body: { error }, headers, baseUrl }, redact);
-  if (!isObject(choice) || !isObject(choice.message)) {
-    throw new ModelError("retry", "the model server answered without any choice");
-  }
-  return {
-    message: { ...choice.message, role: "assistant" } as ReplyMessage,
-    finishReason: textOrNull(choice.finish_reason),
-    usage: readUsage(body.usage),
-    responseId: textOrNull(body.id),
-  };
-}
-
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
-}
-
-function readUsage(value: unknown): Usage {
-  const usage = isObject(value) ? value : {};
-  const prompt = isObject(usage.prompt_tokens_details) ? usage.prompt_tokens_details : {};
-  const completion = isObject(usage.completion_tokens_details) ? usage.completion_tokens_details : {};
-  return {
-    promptTokens: countOrNull(usage.prompt_tokens),
-    completionTokens: countOrNull(usage.completion_tokens),
-    cachedTokens: countOrNull(prompt.cached_tokens ?? usage.prompt_cache_hit_tokens ?? usage.cached_tokens),
-    reasoningTokens: countOrNull(completion.reasoning_tokens),
-  };
-}
-
-function countOrNull(value: unknown): number | null {
-  return typeof value === "number" && Number.isFinite(value) && value >= 0 ? Math.round(value) : null;
-}
-
-function textOrNull(value: unknown): string | null {
-  return typeof value === "string" && value !== "" ? value : null;
-}
-
-/** The SDK's own error is not kept as the cause: it carries the whole body, where a server may have repeated the key. */
-function toModelError(error: unknown, baseUrl: string, redact: (text: string) => string): ModelError {
-  if (error instanceof APIConnectionError) {
+    const what = isConnected ? "lost the connection to" : "cannot reach";
     const reason = oneLine(redact(rootMessage(error)));
-    return new ModelError("retry", `cannot reach the model server at ${new URL(baseUrl).origin}: ${reason}`);
+    const message = `${what} the model server at ${new URL(baseUrl).origin}: ${reason}`;
+    throw new ModelError("retry", message, { mayBeBilled: isConnected });
   }
-  if (error instanceof APIError && error.status !== undefined) {
-    const headers = error.headers ?? new Headers();
-    return modelErrorOf({ status: error.status, body: error.error, headers, baseUrl }, redact);
+}
+
+function understand(received: Received, answered: Answered & { status: number }): ModelReply {
+  const { status, headers, baseUrl, redact } = answered;
+  const body = "body" in received ? received.body : parseJson(received.text);
+  if (status < 200 || status >= 300) {
+    const said = body ?? ("text" in received ? received.text : "");
+    throw modelErrorOf({ status, body: said, headers, baseUrl, hasBegun: false }, redact);
   }
-  return new ModelError(
-    "invalid",
-    `the model request could not be sent: ${oneLine(redact(messageOf(error)))}`,
-  );
+  const reply = readReply(body ?? ("text" in received ? received.text : ""), answered);
+  if ("isWhole" in received && !received.isWhole) {
+    throw new ModelError("retry", `the stream from ${placeOf(baseUrl)} ended before the reply did`);
+  }
+  return reply;
 }
 
 const maxCauses = 5;
 
-/** What is at the bottom of "fetch failed": the network's own words. */
-function rootMessage(error: Error): string {
+/** What is at the bottom of an error: the network's own words. */
+function rootMessage(error: unknown): string {
   let root = error;
-  for (let depth = 0; depth < maxCauses && root.cause instanceof Error; depth += 1) root = root.cause;
-  const code = "code" in root && typeof root.code === "string" ? root.code : "";
-  return root.message || code || root.name;
+  for (let depth = 0; depth < maxCauses && root instanceof Error && root.cause instanceof Error; depth += 1)
+    root = root.cause;
+  // Where several addresses were tried, each has an error of its own.
+  if (root instanceof AggregateError && root.errors.length > 0) root = root.errors[0];
+  const code = root instanceof Error && "code" in root && typeof root.code === "string" ? root.code : "";
+  return messageOf(root) || code || "no details";
 }

@@ -35,6 +35,8 @@ export const specSchema = z.object({
     .object({
       model: z.string(),
       baseUrl: z.string().nullable(),
+      /** How to speak with it; absent: guessed from the base URL. */
+      provider: z.string().optional(),
       protocol: z.enum(protocolNames),
       environment: z.literal("local"),
     })

@@ -28,6 +28,8 @@ export interface ModelBinding {
   model: Model;
   name: string;
   baseUrl: string | null;
+  /** Name of the profile of the service; null for a model of the program's own. */
+  provider: string | null;
   protocol: Protocol;
   contextTokens: number;
   maxOutputTokens: number;

@@ -79,8 +79,14 @@ async function begin({ work, spec, binding, workspace, log, tools }: Started): P
   const template = spec.systemPrompt ?? resources.systemPrompt;
   const system = await systemPrompt({ protocol, template, tools: schemas });
   const prompt = { system, tools: schemas };
-  const { name: model, baseUrl } = binding;
-  const fixed = { model, baseUrl, protocol: protocol.name, environment: "local" as const };
+  const { name: model, baseUrl, provider } = binding;
+  const fixed = {
+    model,
+    baseUrl,
+    ...(provider && { provider }),
+    protocol: protocol.name,
+    environment: "local" as const,
+  };
   const hash = await resources.store.begin(claim, {
     prompt: JSON.stringify(prompt),
     spec: JSON.stringify({ ...spec, fixed }),

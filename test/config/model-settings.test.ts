@@ -8,12 +8,14 @@ const nothing = {
   apiKey: null,
   contextTokens: null,
   maxOutputTokens: null,
-  keyVariables: [],
+  provider: null,
+  keys: {},
 };
 
 it("with a key alone it is gpt-4o-mini at OpenAI", () => {
   expect(resolveModelSettings({ ...nothing, apiKey: "sk-1" })).toEqual({
     model: "gpt-4o-mini",
+    provider: "openai",
     baseUrl: "https://api.openai.com/v1",
     apiKey: "sk-1",
     contextTokens: 128_000,
@@ -38,8 +40,10 @@ it("a missing key names OPENAI_API_KEY and the keys that were found", () => {
   expect(() => resolveModelSettings(nothing)).toThrow(
     "expected a key in OPENAI_API_KEY, got none; set it in the environment or in .env",
   );
-  const config = { ...nothing, keyVariables: ["DEEPSEEK_API_KEY", "GROQ_API_KEY"] };
-  expect(() => resolveModelSettings(config)).toThrow(/OPENAI_API_KEY.*found DEEPSEEK_API_KEY, GROQ_API_KEY:/);
+  const config = { ...nothing, keys: { DEEPSEEK_API_KEY: "d", GROQ_API_KEY: "g", MINE_API_KEY: "m" } };
+  expect(() => resolveModelSettings(config)).toThrow(
+    /OPENAI_API_KEY.*found DEEPSEEK_API_KEY \(--provider deepseek\), GROQ_API_KEY \(--provider groq\), MINE_API_KEY:/,
+  );
 });
 
 describe("keys and base URLs", () => {
@@ -79,7 +83,87 @@ describe("keys and base URLs", () => {
   });
 });
 
+describe("a provider", () => {
+  const keys = { DEEPSEEK_API_KEY: "d", OPENAI_API_KEY: "o" };
+  const config = { ...nothing, model: "m", apiKey: "o", keys };
+
+  it("that is named gives the base URL, and the key of its own variable", () => {
+    expect(resolveModelSettings({ ...config, provider: "deepseek" })).toMatchObject({
+      provider: "deepseek",
+      baseUrl: "https://api.deepseek.com/v1",
+      apiKey: "d",
+    });
+    expect(resolveModelSettings({ ...config, provider: "openai" })).toMatchObject({ apiKey: "o" });
+    expect(resolveModelSettings({ ...config, provider: "ollama" })).toMatchObject({
+      baseUrl: "http://localhost:11434/v1",
+      apiKey: null,
+    });
+  });
+
+  it("gets no key of another one, and the message says whose keys were found", () => {
+    const groq = { ...config, provider: "groq" };
+    expect(() => resolveModelSettings(groq)).toThrow(ConfigError);
+    expect(() => resolveModelSettings(groq)).toThrow(
+      "expected a key in GROQ_API_KEY, got none; set it in the environment or in .env; found DEEPSEEK_API_KEY (--provider deepseek), OPENAI_API_KEY (--provider openai): the key of another service is not sent",
+    );
+  });
+
+  it("gets the key that is written beside its name", () => {
+    expect(resolveModelSettings({ ...config, provider: "groq", apiKey: "mine" })).toMatchObject({
+      apiKey: "mine",
+    });
+  });
+
+  it("beside a base URL only says how to speak: its own key does not go there, that of the base URL does", () => {
+    const proxied = { ...config, provider: "deepseek", baseUrl: "https://proxy.example/v1" };
+    expect(resolveModelSettings(proxied)).toMatchObject({
+      provider: "deepseek",
+      baseUrl: "https://proxy.example/v1",
+      apiKey: "o",
+    });
+    expect(() => resolveModelSettings({ ...proxied, apiKey: null })).toThrow(
+      /expected a key in OPENAI_API_KEY/,
+    );
+  });
+
+  it.each([
+    ["https://api.deepseek.com/v1", "d"],
+    ["https://api.openai.com/v1", "o"],
+  ])("whose base URL %s is set gets the key of its variable first", (baseUrl, apiKey) => {
+    expect(resolveModelSettings({ ...config, baseUrl })).toMatchObject({ apiKey });
+  });
+
+  it("that people run themselves gets the key of its variable wherever its base URL is", () => {
+    const litellm = { ...config, provider: "litellm", keys: { LITELLM_API_KEY: "l" }, apiKey: null };
+    for (const baseUrl of [null, "https://llm.example/v1"]) {
+      expect(resolveModelSettings({ ...litellm, baseUrl })).toMatchObject({ apiKey: "l" });
+    }
+    const begun = { model: "m", baseUrl: "https://other.example/v1", provider: "litellm" };
+    expect(() => resolveRunSettings(litellm, begun)).toThrow(/whose key goes to no other service/);
+  });
+
+  it.each([
+    ["deepseek", /^expected a model, as a provider is set, got none; set OPENAI_MODEL/],
+    ["generic", /^expected a base URL for the provider generic, got none; set OPENAI_BASE_URL$/],
+  ])("%s without what it needs is refused", (provider, message) => {
+    expect(() => resolveModelSettings({ ...nothing, keys, provider })).toThrow(message);
+  });
+});
+
 describe("a run that has begun", () => {
+  it("keeps its provider, and gets the key of that one's variable whatever is configured now", () => {
+    const config = {
+      ...nothing,
+      model: "new",
+      keys: { DEEPSEEK_API_KEY: "d", OPENAI_API_KEY: "o" },
+      apiKey: "o",
+    };
+    const begun = { model: "old", baseUrl: "https://api.deepseek.com/v1", provider: "qwen" };
+    expect(resolveRunSettings(config, begun)).toMatchObject({ ...begun, apiKey: "d" });
+    const proxied = { ...begun, baseUrl: "https://proxy.example/v1" };
+    expect(() => resolveRunSettings(config, proxied)).toThrow(/whose key goes to no other service/);
+  });
+
   const begun = { model: "old", baseUrl: "https://api.deepseek.com/v1" };
   const config = { ...nothing, model: "new", apiKey: "sk-1" };
 

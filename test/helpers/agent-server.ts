@@ -1,4 +1,5 @@
 import { onTestFinished } from "vitest";
+import { bridge } from "../../src/model/roles.ts";
 import { type ModelServer, startModelServer } from "./model-server.ts";
 
 interface Step {
@@ -23,7 +24,9 @@ export async function startAgentServer(
   const server = await startModelServer(({ messages }) => {
     const task = String(messages.find(({ role }) => role === "user")?.content ?? "").split("\n")[0] ?? "";
     const steps = replies[task] ?? [{ text: "done" }];
-    const count = messages.filter(({ role }) => role === "assistant").length;
+    const isReply = ({ role, content }: (typeof messages)[number]) =>
+      role === "assistant" && content !== bridge.content;
+    const count = messages.filter(isReply).length;
     const { text, tool, input, calls, error, delayMs } = steps[count] ?? steps.at(-1) ?? {};
     const toolCalls = calls ?? (tool === undefined ? undefined : [{ name: tool, arguments: input ?? {} }]);
     return {

@@ -6,6 +6,8 @@ export interface RawResponse {
   status?: number;
   headers?: Record<string, string>;
   body?: unknown;
+  /** Sends these instead of a body, each by itself; `hang` then leaves the reply open. */
+  pieces?: (string | Uint8Array)[];
   /** Sends this many bytes of the body, then cuts the connection. */
   cutAfter?: number;
   /** Never answers. */
@@ -15,6 +17,8 @@ export interface RawResponse {
 export interface RawServer {
   url: string;
   requests: { headers: IncomingMessage["headers"]; body: unknown }[];
+  /** How many connections were opened. */
+  connections(): number;
   close(): Promise<void>;
 }
 
@@ -25,7 +29,14 @@ export async function startRawServer(answer: (requestNumber: number) => RawRespo
     let text = "";
     for await (const chunk of request) text += chunk;
     requests.push({ headers: request.headers, body: JSON.parse(text) });
-    const { status = 200, headers = {}, body, cutAfter, hang } = answer(requests.length);
+    const { status = 200, headers = {}, body, pieces, cutAfter, hang } = answer(requests.length);
+    if (pieces) {
+      response.writeHead(status, { "content-type": "text/event-stream", ...headers });
+      for (const piece of pieces) await new Promise((sent) => response.write(piece, sent));
+      if (!hang && cutAfter === undefined) response.end();
+      if (cutAfter !== undefined) response.destroy();
+      return;
+    }
     if (hang) return;
     const bytes = Buffer.from(typeof body === "string" ? body : JSON.stringify(body));
     const length = cutAfter === undefined ? {} : { "content-length": String(bytes.length) };
@@ -33,11 +44,14 @@ export async function startRawServer(answer: (requestNumber: number) => RawRespo
     if (cutAfter === undefined) response.end(bytes);
     else response.write(bytes.subarray(0, cutAfter), () => response.destroy());
   });
+  let connections = 0;
+  server.on("connection", () => (connections += 1));
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   const { port } = server.address() as AddressInfo;
   return {
     url: `http://127.0.0.1:${port}/v1`,
     requests,
+    connections: () => connections,
     close: () =>
       new Promise((resolve) => {
         server.close(() => resolve());
@@ -55,4 +69,9 @@ export function completion(message: unknown, finishReason: string | null = "stop
     choices: [{ index: 0, message, finish_reason: finishReason }],
     usage,
   };
+}
+
+/** A stream of these events, each a piece; an object is encoded as JSON. */
+export function events(...list: unknown[]): string[] {
+  return list.map((event) => `data: ${typeof event === "string" ? event : JSON.stringify(event)}\n\n`);
 }

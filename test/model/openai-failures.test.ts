@@ -1,7 +1,10 @@
+import type { AddressInfo } from "node:net";
+import { createServer } from "node:net";
 import { afterEach, describe, expect, it } from "vitest";
 import { ModelError } from "../../src/errors.ts";
+import { timeoutsFor } from "../../src/model/deadline.ts";
 import { openaiModel } from "../../src/model/openai.ts";
-import { completion, type RawResponse, startRawServer } from "../helpers/raw-server.ts";
+import { completion, events, type RawResponse, startRawServer } from "../helpers/raw-server.ts";
 
 const key = "sk-secret-0123456789";
 const closers: (() => Promise<void>)[] = [];
@@ -15,8 +18,12 @@ async function serveRaw(answer: RawResponse | ((requestNumber: number) => RawRes
   return server;
 }
 
-function ask(url: string, { content = "hello", timeoutMs = 10_000 } = {}) {
-  const model = openaiModel({ baseUrl: url, apiKey: key, timeoutMs });
+function ask(url: string, { content = "hello", timeouts = {} } = {}) {
+  const model = openaiModel({
+    baseUrl: url,
+    apiKey: key,
+    timeouts: { requestTimeoutMs: 10_000, ...timeouts },
+  });
   return model.ask({ model: "m", messages: [{ role: "user", content }] }, new AbortController().signal);
 }
 
@@ -85,6 +92,62 @@ describe("a failure", () => {
       "refused",
     ],
     ["400 by DeepSeek's filter", { status: 400, body: error("Content Exists Risk") }, "refused"],
+    ["403 by a filter", { status: 403, body: error("Your input was flagged", { code: 403 }) }, "refused"],
+    [
+      "400 by Gemini for a key",
+      {
+        status: 400,
+        body: [
+          { error: { code: 400, message: "API key not valid.", details: [{ reason: "API_KEY_INVALID" }] } },
+        ],
+      },
+      "auth",
+    ],
+    [
+      "400 by Anthropic without credit",
+      { status: 400, body: error("Your credit balance is too low") },
+      "quota",
+    ],
+    ["403 by Ark without money", { status: 403, body: error("x", { code: "AccountOverdueError" }) }, "quota"],
+    [
+      "429 by Kimi without money",
+      { status: 429, body: error("x", { type: "exceeded_current_quota_error" }) },
+      "quota",
+    ],
+    ["429 by GLM, too many", { status: 429, body: error("x", { code: "1302" }) }, "retry"],
+    ["429 by GLM without money", { status: 429, body: error("x", { code: "1113" }) }, "quota"],
+    ["400 by GLM, too long", { status: 400, body: error("x", { code: "1261" }) }, "overflow"],
+    ["400 by GLM's filter", { status: 400, body: error("x", { code: "1301" }) }, "refused"],
+    [
+      "429 by Gemini for the day",
+      {
+        status: 429,
+        body: error("x", {
+          status: "RESOURCE_EXHAUSTED",
+          details: [{ violations: [{ quotaId: "GenerateRequestsPerDayPerProjectPerModel" }] }],
+        }),
+      },
+      "quota",
+    ],
+    [
+      "429 for a request beyond every limit",
+      { status: 429, body: error("Request too large for gpt-4o") },
+      "overflow",
+    ],
+    [
+      "400 by a router, with the provider's own in a text",
+      {
+        status: 400,
+        body: error("Provider returned error", {
+          code: 400,
+          metadata: { raw: JSON.stringify(error("prompt is too long: 9 tokens")) },
+        }),
+      },
+      "overflow",
+    ],
+    ["307", { status: 307, headers: { location: "https://elsewhere.example" }, body: "" }, "invalid"],
+    ["200 with an invalid request", { body: error("x", { type: "invalid_request_error" }) }, "invalid"],
+    ["200 with a failed message and nothing else", { body: { message: "upstream failed" } }, "retry"],
     ["400", { status: 400, body: error("bad tool schema") }, "invalid"],
     ["404", { status: 404, body: error("no such model") }, "invalid"],
     [
@@ -123,6 +186,48 @@ describe("a failure", () => {
     const server = await serveRaw({ status: 400, body: error("bad tool schema") });
     const content = "maximum context length insufficient_quota content_filter";
     expect((await failure(ask(server.url, { content }))).kind).toBe("invalid");
+  });
+
+  it("is not classified by what the server repeats of the conversation", async () => {
+    const input = "maximum context length, does not support tools, stream_options";
+    const detail = [{ loc: ["body", "messages"], msg: "Field required", input: [{ content: input }] }];
+    const bodies = [
+      { detail },
+      { message: { detail } },
+      error(`${"validation of the request failed; ".repeat(10)}${input}`),
+    ];
+    for (const body of bodies) {
+      const server = await serveRaw({ status: 400, body });
+      const { kind, unsupported, message } = await failure(ask(server.url));
+      expect([kind, unsupported]).toEqual(["invalid", undefined]);
+      if (body !== bodies[2]) expect(message).not.toContain("context length");
+      expect(server.requests).toHaveLength(1);
+    }
+  });
+
+  it.each([
+    [400, "registry.ollama.ai/library/gemma:2b does not support tools"],
+    [400, '"auto" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set'],
+    [404, "No endpoints found that support tool use. To learn more about provider routing, visit the docs"],
+    [500, "tools param requires --jinja flag"],
+    [400, "`tool calling` is not supported with this model"],
+  ])("of status %i says that tools are not supported: %s", async (status, said) => {
+    const server = await serveRaw({ status, body: error(said) });
+    const { kind, unsupported, mayBeBilled } = await failure(ask(server.url));
+    expect([kind, unsupported, mayBeBilled]).toEqual(["invalid", "tools", false]);
+  });
+
+  it.each<[string, RawResponse, boolean]>([
+    ["429", { status: 429, body: error("x") }, false],
+    ["500", { status: 500, body: error("x") }, false],
+    ["504", { status: 504, body: error("x") }, true],
+    ["a cut body", { body: ok, cutAfter: 40 }, true],
+    ["half a body", { body: JSON.stringify(ok).slice(0, 60) }, true],
+    ["no choice", { body: { ...ok, choices: [] } }, true],
+    ["an error with status 200", { body: error("x", { code: 429 }) }, false],
+  ])("with %s says whether it may be billed", async (_, response, mayBeBilled) => {
+    const server = await serveRaw(response);
+    expect((await failure(ask(server.url))).mayBeBilled).toBe(mayBeBilled);
   });
 
   it.each([
@@ -168,6 +273,21 @@ describe("a failure", () => {
     expect(retryAfterMs).toBeLessThanOrEqual(most);
   });
 
+  it.each([
+    ["Google", error("x", { details: [{ retryDelay: "34.5s" }] }), 34_500, 34_500],
+    [
+      "a router",
+      error("x", { metadata: { headers: { "X-RateLimit-Reset": String(Date.now() + 90_000) } } }),
+      60_000,
+      90_000,
+    ],
+  ])("keeps a wait that the body of %s asks for", async (_, body, least, most) => {
+    const server = await serveRaw({ status: 429, body });
+    const { retryAfterMs } = await failure(ask(server.url));
+    expect(retryAfterMs).toBeGreaterThanOrEqual(least);
+    expect(retryAfterMs).toBeLessThanOrEqual(most);
+  });
+
   it("has no wait where the header is nonsense", async () => {
     const server = await serveRaw({ status: 503, headers: { "retry-after": "soon" }, body: error("x") });
     expect((await failure(ask(server.url))).retryAfterMs).toBeUndefined();
@@ -176,10 +296,11 @@ describe("a failure", () => {
   it("of the network is of kind retry and names the server", async () => {
     const server = await serveRaw({ body: ok });
     await server.close();
-    const { kind, message } = await failure(ask(server.url));
+    const { kind, message, mayBeBilled } = await failure(ask(server.url));
     expect(kind).toBe("retry");
     expect(message).toContain(`cannot reach the model server at ${new URL(server.url).origin}`);
     expect(message).toContain("ECONNREFUSED");
+    expect(mayBeBilled).toBe(false);
   });
 
   it("never repeats the key, wherever the server put it", async () => {
@@ -195,14 +316,75 @@ describe("a failure", () => {
       }
     }
   });
+});
 
-  it("by time-out is of kind retry, also when only the body is missing", async () => {
-    const answers: RawResponse[] = [{ hang: true }, { headers: { "content-length": "999" }, body: "{" }];
-    const server = await serveRaw((requestNumber) => answers[requestNumber - 1] ?? { hang: true });
-    for (const _ of answers) {
-      const { kind, message } = await failure(ask(server.url, { timeoutMs: 150 }));
-      expect(kind).toBe("retry");
-      expect(message).toBe(`no complete reply from ${server.url} within 150 ms (requestTimeoutMs)`);
-    }
+describe("a time-out", () => {
+  const begun = events({ choices: [{ index: 0, delta: { content: "hi" } }] });
+  const cases: [string, RawResponse, object, RegExp][] = [
+    [
+      "first token",
+      { hang: true },
+      { firstTokenTimeoutMs: 150 },
+      /^no first token from .* 150 ms \(firstTokenTimeoutMs\)$/,
+    ],
+    [
+      "first token, where only comments come",
+      {
+        pieces: [
+          ": wait\n\n",
+          ...events({ choices: [{ index: 0, delta: { role: "assistant", content: "" } }] }),
+        ],
+        hang: true,
+      },
+      { firstTokenTimeoutMs: 150 },
+      /\(firstTokenTimeoutMs\)$/,
+    ],
+    [
+      "silence",
+      { pieces: begun, hang: true },
+      { silenceTimeoutMs: 150 },
+      /^nothing more of the reply .* \(silenceTimeoutMs\)$/,
+    ],
+    [
+      "whole reply",
+      { pieces: begun, hang: true },
+      { requestTimeoutMs: 150 },
+      /^no complete reply from .* \(requestTimeoutMs\)$/,
+    ],
+    [
+      "rest of a reply in one piece",
+      { headers: { "content-length": "999" }, body: "{" },
+      { silenceTimeoutMs: 150 },
+      /\(silenceTimeoutMs\)$/,
+    ],
+  ];
+
+  it.each(cases)(
+    "for the %s is of kind retry, may be billed and names its setting",
+    async (_, response, timeouts, message) => {
+      const server = await serveRaw(response);
+      const error = await failure(ask(server.url, { timeouts }));
+      expect(error.message).toMatch(message);
+      expect(error.message).toContain(server.url);
+      expect([error.kind, error.mayBeBilled]).toEqual(["retry", true]);
+    },
+  );
+
+  it("for the connection is not billed: nothing was sent", async () => {
+    const silent = createServer();
+    await new Promise<void>((resolve) => silent.listen(0, "127.0.0.1", resolve));
+    const { port } = silent.address() as AddressInfo;
+    const asked = ask(`https://127.0.0.1:${port}/v1`, { timeouts: { connectTimeoutMs: 150 } });
+    const error = await failure(asked);
+    silent.close();
+    expect(error.message).toMatch(/^no connection to .* within 150 ms \(connectTimeoutMs\)$/);
+    expect([error.kind, error.mayBeBilled]).toEqual(["retry", false]);
+  });
+
+  it("for the first token is long enough for a local server to load its model", () => {
+    expect(timeoutsFor("http://localhost:11434/v1").firstTokenTimeoutMs).toBe(900_000);
+    expect(timeoutsFor("https://api.openai.com/v1").firstTokenTimeoutMs).toBe(300_000);
+    const set = { firstTokenTimeoutMs: 5 };
+    expect(timeoutsFor("http://localhost:11434/v1", set).firstTokenTimeoutMs).toBe(5);
   });
 });

@@ -64,6 +64,8 @@ describe("a request", () => {
       {
         ...hello,
         tools: [{ type: "function", function: tools[0] }],
+        stream: true,
+        stream_options: { include_usage: true },
       },
     ]);
     expect(reply.message.tool_calls?.map(({ id, function: { arguments: text } }) => [id, text])).toEqual([

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { defaultBaseUrl, profileOf } from "../../src/model/profiles.ts";
+import { defaultBaseUrl, keyVariablesOf, profileOf, providerNames } from "../../src/model/profiles.ts";
 
 it.each([
   [defaultBaseUrl, "openai"],
@@ -9,7 +9,7 @@ it.each([
   ["https://api.deepseek.com", "deepseek"],
   ["https://ark.cn-beijing.volces.com/api/v3", "ark"],
   ["https://open.bigmodel.cn/api/paas/v4", "glm"],
-  ["https://api.z.ai/api/paas/v4", "glm"],
+  ["https://api.z.ai/api/paas/v4", "zai"],
   ["https://dashscope-intl.aliyuncs.com/compatible-mode/v1", "qwen"],
   ["https://api.moonshot.ai/v1", "kimi"],
   ["https://generativelanguage.googleapis.com/v1beta/openai/", "gemini"],
@@ -26,4 +26,18 @@ it.each([
 it("only OpenAI gets the newer name of the output limit", () => {
   expect(profileOf(defaultBaseUrl).tokensParameter).toBe("max_completion_tokens");
   expect(profileOf("http://localhost:8000/v1").tokensParameter).toBe("max_tokens");
+});
+
+it.each(providerNames)("%s can be named, whatever the base URL looks like", (name) => {
+  expect(profileOf("https://proxy.example/v1", name).name).toBe(name);
+});
+
+it.each([
+  ["https://api.deepseek.com/v1", ["DEEPSEEK_API_KEY", "OPENAI_API_KEY"]],
+  ["https://dashscope-intl.aliyuncs.com/compatible-mode/v1", ["DASHSCOPE_API_KEY", "OPENAI_API_KEY"]],
+  ["http://api.deepseek.com/v1", ["OPENAI_API_KEY"]],
+  ["https://api.deepseek.com.evil.example/v1", ["OPENAI_API_KEY"]],
+  ["https://proxy.example/v1", ["OPENAI_API_KEY"]],
+])("the key for %s may be in %j", (baseUrl, variables) => {
+  expect(keyVariablesOf(baseUrl)).toEqual(variables);
 });
