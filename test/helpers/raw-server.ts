@@ -23,13 +23,22 @@ export interface RawServer {
 }
 
 /** A server for what no well-behaved one sends: broken bodies, odd errors, silence. */
-export async function startRawServer(answer: (requestNumber: number) => RawResponse): Promise<RawServer> {
+export async function startRawServer(
+  answer: (requestNumber: number, body: unknown) => RawResponse,
+): Promise<RawServer> {
   const requests: RawServer["requests"] = [];
   const server = createServer(async (request, response) => {
     let text = "";
     for await (const chunk of request) text += chunk;
     requests.push({ headers: request.headers, body: JSON.parse(text) });
-    const { status = 200, headers = {}, body, pieces, cutAfter, hang } = answer(requests.length);
+    const {
+      status = 200,
+      headers = {},
+      body,
+      pieces,
+      cutAfter,
+      hang,
+    } = answer(requests.length, requests.at(-1)?.body);
     if (pieces) {
       response.writeHead(status, { "content-type": "text/event-stream", ...headers });
       for (const piece of pieces) await new Promise((sent) => response.write(piece, sent));
