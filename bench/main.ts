@@ -2,6 +2,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import os from "node:os";
 import path from "node:path";
 import { measureBytes } from "./bytes.ts";
+import { measureClient } from "./client.ts";
 import { measureHistory } from "./history.ts";
 import { measureLatency } from "./latency.ts";
 import { measureSnapshot } from "./snapshot.ts";
@@ -22,6 +23,7 @@ try {
   const figures: Figure[] = [
     ...(await measureThroughput(folder)),
     ...(await measureLatency(folder)),
+    await measureClient(folder),
     ...(await measureHistory(folder)),
     ...(await measureBytes(folder)),
     ...(await measureSnapshot(folder)),

@@ -5,6 +5,8 @@ export type LogLevel = "silent" | "info" | "debug";
 export interface Logger {
   info(event: string, facts?: Record<string, unknown>): void;
   debug(event: string, facts?: Record<string, unknown>): void;
+  /** Facts of the moment, many a second, for a display that is always up to date. They are never written. */
+  live?(event: string, facts: Record<string, unknown>): void;
 }
 
 const order: Record<LogLevel, number> = { silent: 0, info: 1, debug: 2 };
@@ -24,6 +26,7 @@ export function withFacts(logger: Logger, more: Record<string, unknown>): Logger
   return {
     info: (event, facts) => logger.info(event, { ...more, ...facts }),
     debug: (event, facts) => logger.debug(event, { ...more, ...facts }),
+    ...(logger.live && { live: (event, facts) => logger.live?.(event, { ...more, ...facts }) }),
   };
 }
 

@@ -37,6 +37,7 @@ export function redactingLogger(logger: Logger, redact: Redact): Logger {
   return {
     info: (event, facts) => logger.info(event, clean(facts)),
     debug: (event, facts) => logger.debug(event, clean(facts)),
+    ...(logger.live && { live: (event, facts) => logger.live?.(event, clean(facts) ?? {}) }),
   };
 }
 

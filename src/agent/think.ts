@@ -3,9 +3,11 @@ import type { ModelRequest } from "../model/model.ts";
 import { outcomeOf, type Reason } from "../outcome.ts";
 import { findTool } from "../tools/execute.ts";
 import { compact } from "./compact.ts";
+import { liveReply } from "./live-reply.ts";
 import type { Agent, Ended } from "./loop.ts";
 import { windowTokens } from "./measurement.ts";
 import { preview } from "./preview.ts";
+import { reasoningText } from "./protocols/reply-text.ts";
 import { type Answered, requestModel } from "./request.ts";
 import type { RunLog } from "./run-log.ts";
 import { buildWindow, estimateWindow, needsCompaction } from "./window.ts";
@@ -59,19 +61,21 @@ function requestOf(agent: Agent): ModelRequest {
     ...(tools.length > 0 && { tools }),
     ...(agent.protocol.stop && { stop: agent.protocol.stop }),
     maxOutputTokens: agent.maxOutputTokens,
+    ...liveReply(agent.logger, agent.log.state.steps + 1),
   };
 }
 
 function recordReply(agent: Agent, { n, reply }: Answered, ms: number): void {
   agent.log.appendReply(n, reply, (name) => findTool(agent.tools, name)?.class ?? "pure");
   const { steps, pending, problem, said } = agent.log.state;
-  const { reasoning_content: reasoning } = reply.message;
+  const reasoning = reasoningText(reply.message) || null;
   const thought = said === "" ? null : said;
   const { promptTokens, completionTokens } = reply.usage;
   agent.logger.info("step.answered", {
     step: steps,
     ms,
     thought: preview(thought),
+    reasoning: preview(reasoning),
     problem,
     promptTokens,
     completionTokens,

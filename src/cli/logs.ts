@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
+import { reasoningText, replyText } from "../agent/protocols/reply-text.ts";
 import type { Store } from "../db/store.ts";
 import { isTerminal } from "../outcome.ts";
 import { flat, printable } from "../report/text.ts";
@@ -53,14 +54,17 @@ function describeMessage(body: Record<string, unknown>): string[] {
   const calls = Array.isArray(body.tool_calls)
     ? (body.tool_calls as { function: { name: string; arguments: string } }[])
     : [];
-  const text =
-    typeof body.content === "string" ? body.content : body.content ? JSON.stringify(body.content) : "";
-  const reasoning = typeof body.reasoning_content === "string" ? body.reasoning_content : "";
+  const reasoning = body.role === "assistant" ? reasoningText({ ...body, role: "assistant" }) : "";
+  const text = reasoning !== "" ? replyText({ ...body, role: "assistant" }) : textOf(body.content);
   return [
     ...(reasoning ? [paint("dim", indent(reasoning))] : []),
     ...(text ? [indent(text)] : []),
     ...calls.map((call) => paint("cyan", indent(`→ ${call.function.name} ${call.function.arguments}`))),
   ];
+}
+
+function textOf(content: unknown): string {
+  return typeof content === "string" ? content : content ? JSON.stringify(content) : "";
 }
 
 function indent(text: string): string {

@@ -31,6 +31,7 @@ export function openProgress(options: { level: LogLevel; manyRuns: boolean }): P
       progress.info(event, facts);
     },
     debug: progress.debug,
+    live: (event, facts) => activities.observe(event, facts, performance.now()),
   };
   return { logger, note: live.write, close: live.close };
 }

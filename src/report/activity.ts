@@ -32,6 +32,11 @@ export function createActivities(): Activities {
           return set(run, at, { what: "preparing the workspace" });
         case "step.started":
           return set(run, at, { what: "thinking", step: `step ${facts.step}/${facts.maxSteps}` });
+        case "step.answering": {
+          const before = doing.get(run);
+          if (before) doing.set(run, { ...before, what: describeAnswer(facts) });
+          return;
+        }
         case "model.retried":
           return set(run, at, { what: `the model does not answer (retry ${facts.attempt})` });
         case "tool.started":
@@ -52,4 +57,10 @@ export function createActivities(): Activities {
       return [...many, longest.step, took, longest.what].filter(Boolean).join(" · ");
     },
   };
+}
+
+/** How far a reply has come. */
+function describeAnswer({ reasoningChars, answerChars }: Record<string, unknown>): string {
+  const [what, chars] = answerChars === 0 ? ["reasoning", reasoningChars] : ["answering", answerChars];
+  return `${what} (${counted(Number(chars), "character")})`;
 }

@@ -15,7 +15,9 @@ export async function exportMessages(store: Store, run: RunView): Promise<ChatMe
   const rows = await store.loadMessages(run.id);
   const blob = run.promptHash === null ? undefined : await store.getBlob(run.promptHash);
   const spec = storedSpec(run);
-  const profile = profileOf(spec.fixed?.baseUrl ?? defaultBaseUrl);
+  const { baseUrl = null, provider = null } = spec.fixed ?? {};
+  // Also what is not sent back to this provider is part of the log.
+  const profile = { ...profileOf(baseUrl ?? defaultBaseUrl, provider), sendsBack: "everything" as const };
   const protocol = createProtocol(spec.fixed?.protocol ?? "native", profile);
   const state = emptyState();
   if (blob !== undefined) state.prompt = JSON.parse(blob) as Prompt;

@@ -79,8 +79,14 @@ function describeReply(facts: Facts, { palette: { dim, strong }, level }: Form):
   const { promptTokens, completionTokens } = facts;
   const tokens = promptTokens === null ? "" : ` · ${promptTokens} → ${completionTokens} tokens`;
   // At debug the whole thought follows.
-  const said = flat(facts.problem ?? (level === "debug" ? "" : facts.thought));
+  const said = level === "debug" ? flat(facts.problem ?? "") : describeSaid(facts, dim);
   return `${strong(`step ${facts.step}`)} ${dim(`${duration(Number(facts.ms))}${tokens}`)} ${said}`.trimEnd();
+}
+
+/** What was said; where nothing was, how it was reasoned. */
+function describeSaid({ problem, thought, reasoning }: Facts, dim: Palette["dim"]): string {
+  const said = problem ?? thought;
+  return said ? flat(said) : reasoning ? dim(flat(reasoning)) : "";
 }
 
 function describeResult(facts: Facts, { palette: { dim, good, bad }, manyRuns, level }: Form): string {

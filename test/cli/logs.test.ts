@@ -1,6 +1,7 @@
-import { expect, test } from "vitest";
+import { expect, onTestFinished, test } from "vitest";
 import { startAgentServer } from "../helpers/agent-server.ts";
 import { commandLine } from "../helpers/command-line.ts";
+import { completion, startRawServer } from "../helpers/raw-server.ts";
 
 const slow = [
   { text: "I wait.", tool: "bash", input: { command: "sleep 1; echo waited" } },
@@ -77,4 +78,28 @@ test("escape sequences of a model do not reach the terminal of who looks", async
     expect(text).toContain("red alert");
     expect(text).not.toContain("\u001b");
   }
+});
+
+const listing = { id: "c1", type: "function", function: { name: "list_files", arguments: "{}" } };
+
+test("reasoning is shown apart from the text, and exported as it came also where it is not sent back", async () => {
+  const content = [
+    { type: "thinking", thinking: [{ type: "text", text: "because" }] },
+    { type: "text", text: "It is 7." },
+  ];
+  const bodies = [
+    completion({ role: "assistant", content: "", tool_calls: [listing], reasoning_content: "first\nI look" }),
+    completion({ role: "assistant", content }),
+  ];
+  const server = await startRawServer((requestNumber) => ({ body: bodies[requestNumber - 1] }));
+  onTestFinished(() => server.close());
+  const env = { OPENAI_BASE_URL: server.url, OPENAI_MODEL: "m", PAWL_PROVIDER: "mistral" };
+  const { pawl } = commandLine({ env });
+  expect((await pawl(["run", "x", "--key", "k"])).stdout).toBe("It is 7.");
+  const { stdout } = await pawl(["logs", "k"]);
+  expect(stdout).toMatch(/reply step 1\n {2}first\n {2}I look\n {2}→ list_files/);
+  expect(stdout).toMatch(/reply step 2\n {2}because\n {2}It is 7\.\n/);
+  expect(JSON.stringify(server.requests[1]?.body)).not.toContain("I look");
+  const messages = JSON.parse((await pawl(["export", "k", "--format", "messages"])).stdout);
+  expect(messages[2]).toMatchObject({ role: "assistant", reasoning_content: "first\nI look" });
 });

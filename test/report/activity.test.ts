@@ -23,3 +23,15 @@ test("several runs: how many, and the one that has been at it the longest", () =
   activities.observe("run.waiting", { run: "r2" }, 9000);
   expect(activities.describe(9000)).toBe("step 1/5 · 8 s · thinking");
 });
+
+test("a reply that comes in pieces shows how far it is, and the time runs on", () => {
+  const activities = createActivities();
+  const answering = { run: "r1", step: 1, reasoningChars: 40, answerChars: 0 };
+  activities.observe("step.answering", answering, 0);
+  expect(activities.describe(0)).toBeUndefined();
+  activities.observe("step.started", { run: "r1", step: 1, maxSteps: 5 }, 0);
+  activities.observe("step.answering", answering, 2000);
+  expect(activities.describe(3000)).toBe("step 1/5 · 3 s · reasoning (40 characters)");
+  activities.observe("step.answering", { ...answering, answerChars: 1 }, 4000);
+  expect(activities.describe(4000)).toBe("step 1/5 · 4 s · answering (1 character)");
+});

@@ -73,6 +73,21 @@ test("a single run's output takes lines of its own, and who shows it frames it",
   ]);
 });
 
+test("a reply that says nothing shows how it was reasoned", () => {
+  const { logger, lines } = recorded(false);
+  const facts = {
+    run: "r1",
+    step: 1,
+    ms: 10,
+    promptTokens: null,
+    completionTokens: null,
+    reasoning: "so\nthat",
+  };
+  logger.info("step.answered", { ...facts, thought: null });
+  logger.info("step.answered", { ...facts, thought: "hm" });
+  expect(lines).toEqual(["step 1 10 ms so that", "step 1 10 ms hm"]);
+});
+
 test("thought, action and observation are shown whole at debug alone", () => {
   const facts = { run: "r1", step: 1, thought: "hm\nso", reasoning: "why", calls: ['bash {"command":"ls"}'] };
   for (const level of ["silent", "info"] as const) {

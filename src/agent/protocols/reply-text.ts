@@ -5,6 +5,21 @@ export function replyText(message: ReplyMessage): string {
   return withoutThinking(joinParts(message.content)).trim();
 }
 
+/** What a reply says of how it was found, wherever servers put that: members of their own, parts, the head of the text. */
+export function reasoningText(message: ReplyMessage): string {
+  const own = message.reasoning_content ?? message.reasoning;
+  if (typeof own === "string" && own.trim() !== "") return own.trim();
+  const parts = Array.isArray(message.content) ? message.content : [];
+  const thinking = parts.map((part) => joinParts(Object(part).thinking)).join("");
+  if (thinking !== "") return thinking.trim();
+  const text = joinParts(message.content);
+  const end = text.length - withoutThinking(text).length;
+  return text
+    .slice(0, end)
+    .replace(/<\/?think>/g, "")
+    .trim();
+}
+
 /** Whether the output limit cut the reply off. */
 export function isCutOff(finishReason: string | null): boolean {
   return ["length", "max_tokens", "model_length"].includes(finishReason?.toLowerCase() ?? "");
