@@ -8,10 +8,13 @@ export {
   type ModelErrorKind,
   RecoverableError,
   TerminatingError,
+  type Unsupported,
 } from "./errors.ts";
 export { createLogger, type Logger, type LogLevel } from "./log.ts";
+export type { Timeouts } from "./model/deadline.ts";
 export type {
   ChatMessage,
+  Delta,
   Model,
   ModelReply,
   ModelRequest,

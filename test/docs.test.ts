@@ -4,6 +4,7 @@ import { getTableName, isTable } from "drizzle-orm";
 import { describe, expect, test } from "vitest";
 import * as schema from "../src/db/schema.ts";
 import { failpoints } from "../src/failpoint.ts";
+import { providerNamed, providerNames } from "../src/model/profiles.ts";
 import { reasonClasses, statuses } from "../src/outcome.ts";
 import { fieldFlags } from "../src/producer/fields.ts";
 
@@ -121,4 +122,20 @@ test("the repository has its parts where a reader looks for them", () => {
   ];
   const all = [...parts, ...folders.map((folder) => `src/${folder}`)];
   expect(all.filter((part) => !existsSync(path.join(root, part)))).toEqual([]);
+});
+
+test("docs/providers.md has every provider with its base URL and key variables", () => {
+  const [table = ""] = read("docs/providers.md").split("## Which key goes where");
+  const rows = [...table.matchAll(/^\| `([\w.]+)`[^|]* \| (\S+) [^|]*\| (.*) \|$/gm)];
+  const documented = rows.map(([, name, baseUrl, keys = ""]) => ({
+    name,
+    baseUrl: baseUrl === "must" ? null : baseUrl,
+    keys: [...keys.matchAll(/`(\w+)`/g)].map(([, variable]) => variable),
+  }));
+  const known = providerNames.map((name) => {
+    const { baseUrl = null, keyVariables = [] } = providerNamed(name) ?? {};
+    const isFree = name === "ollama" || name === "lmstudio";
+    return { name, baseUrl, keys: isFree ? [] : keyVariables };
+  });
+  expect(documented).toEqual(known);
 });
