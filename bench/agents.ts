@@ -115,7 +115,7 @@ async function begin(input: { store: Store; row: RunRow; claim: Claim; log: RunL
     baseCommit: null,
     baseTree: null,
   });
-  log.start(prompt, hash, "step");
+  log.start(prompt, hash, { role: "user", content: "step" });
 }
 
 function createAgent(input: { row: RunRow; log: RunLog; tool: Tool; protocol: Protocol; load: Load }): Agent {

@@ -37,7 +37,7 @@ export async function measureClient(folder: string) {
     baseCommit: null,
     baseTree: null,
   });
-  log.start({ system: "You are measured.", tools: [] }, hash, "step");
+  log.start({ system: "You are measured.", tools: [] }, hash, protocol.renderNote("step"));
   await log.committed();
   const model = openaiModel({ baseUrl: server.url, apiKey: null });
   const floor = await openFloor(path.join(folder, "client-floor.db"), ["r"]);

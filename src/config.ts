@@ -3,6 +3,7 @@ import path from "node:path";
 import { z } from "zod";
 import { resolveDataPaths } from "./config/data-directory.ts";
 import { loadConfigFile } from "./config/file.ts";
+import { type ModelParameters, modelParametersField } from "./config/model-parameters.ts";
 import {
   checkFields,
   integer,
@@ -36,11 +37,13 @@ const settingsSchema = z.strictObject({
   apiKey: secret("a key without blanks"),
   contextTokens: tokens(),
   maxOutputTokens: tokens(),
+  modelParameters: modelParametersField({ isStored: false }),
   stream: z.boolean().optional().meta({ type: "text", description: "true or false" }),
   connectTimeoutMs: milliseconds(1),
   firstTokenTimeoutMs: milliseconds(1),
   silenceTimeoutMs: milliseconds(1),
   requestTimeoutMs: milliseconds(1),
+  modelModule: text("the path of a module"),
   tools: list("a list of paths of modules"),
   systemPrompt: text("the path of a file"),
   protocol: z
@@ -78,10 +81,14 @@ export interface Config {
   contextTokens: number | null;
   /** Upper bound of one reply. */
   maxOutputTokens: number | null;
+  /** For tasks that do not say it themselves. */
+  modelParameters: ModelParameters;
   /** Bounds of one request to the model, where they are set. */
   timeouts: Partial<Timeouts>;
   /** False where replies are to come in one piece. */
   stream: boolean;
+  /** File of the user's own model, which is asked in place of a service. */
+  modelModule: string | null;
   /** Files of the user's tools. */
   tools: string[];
   /** Text that replaces the default system prompt. */
@@ -139,9 +146,11 @@ export async function loadConfig(options: {
     apiKey: settings.apiKey ?? null,
     keys: keysOf(variables),
     contextTokens: settings.contextTokens ?? null,
-    maxOutputTokens: settings.maxOutputTokens ?? null,
+    maxOutputTokens: settings.modelParameters?.maxOutputTokens ?? settings.maxOutputTokens ?? null,
+    modelParameters: settings.modelParameters ?? {},
     timeouts: Object.fromEntries(Object.entries(timeouts).filter(([, value]) => value !== undefined)),
     stream: settings.stream ?? true,
+    modelModule: settings.modelModule ?? null,
     tools: settings.tools ?? [],
     systemPrompt: settings.systemPrompt === undefined ? null : readPrompt(settings.systemPrompt),
     protocol: settings.protocol ?? "native",
@@ -209,9 +218,10 @@ function checkSettings(values: object, sourceOf: (name: string) => string): Sett
 }
 
 function withAbsolutePaths(settings: Settings, folder: string): Settings {
-  const { tools, systemPrompt } = settings;
+  const { modelModule, tools, systemPrompt } = settings;
   return {
     ...settings,
+    ...(modelModule !== undefined && { modelModule: path.resolve(folder, modelModule) }),
     ...(tools && { tools: tools.map((file) => path.resolve(folder, file)) }),
     ...(systemPrompt !== undefined && { systemPrompt: path.resolve(folder, systemPrompt) }),
   };

@@ -1,6 +1,7 @@
 // What `import … from "pawl"` gives.
 
 export { type AbortKind, RunAborted } from "./abort.ts";
+export type { ModelParameters } from "./config/model-parameters.ts";
 export type { Settings } from "./config.ts";
 export {
   ConfigError,
@@ -12,6 +13,7 @@ export {
 } from "./errors.ts";
 export { createLogger, type Logger, type LogLevel } from "./log.ts";
 export type { Timeouts } from "./model/deadline.ts";
+export { type Fault, type FaultKind, type FaultPlan, faulty } from "./model/faulty.ts";
 export type {
   ChatMessage,
   Delta,

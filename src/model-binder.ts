@@ -1,47 +1,100 @@
 import { createProtocol } from "./agent/protocols/create.ts";
-import { resolveModelSettings, resolveRunSettings, resolveWindow } from "./config/model-settings.ts";
+import { type ModelParameters, mergeParameters } from "./config/model-parameters.ts";
+import {
+  type ModelSettings,
+  resolveModelSettings,
+  resolveRunSettings,
+  resolveWindow,
+} from "./config/model-settings.ts";
 import type { Config } from "./config.ts";
+import { ConfigError } from "./errors.ts";
 import type { Model } from "./model/model.ts";
-import { defaultBaseUrl, profileOf } from "./model/profiles.ts";
+import { defaultBaseUrl, type Profile, profileOf } from "./model/profiles.ts";
 import { contextWindowOf } from "./model/windows.ts";
 import type { TaskSpec } from "./producer/task.ts";
 import type { ModelBinding } from "./worker/execute-run.ts";
 
+/** The model that is asked in place of a service: the program's, else the configured module's. */
+export async function findOwnModel(config: Config, own?: Model): Promise<Model | undefined> {
+  if (own !== undefined || config.modelModule === null) return own;
+  return (await import("./modules.ts")).loadModel(config.modelModule);
+}
+
 /**
  * Returns the function that binds runs to models: a run that has begun keeps its own, whatever is configured now. `own` is
- * a model of the program's. Throws ConfigError where the settings do not suffice.
+ * a model of the program's or of the configured module: runs that began at a service stay there. Throws ConfigError where
+ * the settings do not suffice.
  */
 export function modelBinder(config: Config, own: Model | undefined) {
   const clients = new Map<string, Model>();
   return async (spec: TaskSpec): Promise<ModelBinding> => {
     const { fixed } = spec;
     const protocolName = fixed?.protocol ?? spec.protocol ?? config.protocol;
-    if (own) {
+    const parameters = fixed?.modelParameters ?? mergeParameters(config, spec.modelParameters);
+    const limited = withLimitOf(config, parameters);
+    const begunAt = fixed?.baseUrl ?? null;
+    if (own && begunAt === null) {
       const name = fixed?.model ?? spec.model ?? config.model ?? "own";
       const protocol = createProtocol(protocolName, profileOf(defaultBaseUrl));
-      return { model: own, name, baseUrl: null, provider: null, protocol, ...ownModelWindow(config) };
+      return {
+        model: own,
+        name,
+        baseUrl: null,
+        provider: null,
+        protocol,
+        parameters,
+        ...ownModelWindow(limited),
+      };
     }
+    if (fixed && begunAt === null) throw new ConfigError(lostModel);
     const { model: name, ...settings } =
-      fixed?.baseUrl != null
-        ? resolveRunSettings(config, { ...fixed, baseUrl: fixed.baseUrl })
-        : resolveModelSettings(config, fixed?.model ?? spec.model);
-    const { baseUrl, apiKey, provider, contextTokens, maxOutputTokens } = settings;
+      fixed && begunAt !== null
+        ? resolveRunSettings(limited, { ...fixed, baseUrl: begunAt })
+        : resolveModelSettings(limited, spec.model);
+    const { baseUrl, provider, contextTokens, maxOutputTokens } = settings;
     const profile = profileOf(baseUrl, provider);
-    const { openaiModel } = await import("./model/openai.ts");
-    const { timeouts, stream } = config;
-    const client =
-      clients.get(`${provider} ${baseUrl}`) ?? openaiModel({ baseUrl, apiKey, profile, timeouts, stream });
-    clients.set(`${provider} ${baseUrl}`, client);
+    requireImageSupport(profile, spec.images);
+    const place = `${provider} ${baseUrl}`;
+    const client = clients.get(place) ?? (await openClient(config, settings));
+    clients.set(place, client);
     return {
       model: client,
       name,
       baseUrl,
       provider,
       protocol: createProtocol(protocolName, profile),
+      parameters,
       contextTokens,
       maxOutputTokens,
     };
   };
+}
+
+/** The service of these settings. It asks once a question. */
+export async function openClient(
+  { timeouts, stream }: Config,
+  settings: Omit<ModelSettings, "model">,
+): Promise<Model> {
+  const { baseUrl, provider, apiKey, extraHeaders: headers } = settings;
+  const { openaiModel } = await import("./model/openai.ts");
+  const profile = profileOf(baseUrl, provider);
+  return openaiModel({ baseUrl, apiKey, profile, headers, timeouts, stream });
+}
+
+/** Throws ConfigError where a service takes no images and a task has some: before anything is spent. */
+export function requireImageSupport({ name, allowsImages }: Profile, images: unknown[] = []): void {
+  if (images.length === 0 || allowsImages) return;
+  throw new ConfigError(
+    `expected a task without images, as ${name} takes none, got ${images.length}: leave them out, or set another model and base URL and retry the run`,
+  );
+}
+
+const lostModel =
+  "expected a model of your own, with which this run began, got none; set modelModule (or give openPawl the model) and resume the run, or retry it to begin anew with the present settings";
+
+/** The settings with the limit of a reply that a task asks for; without one it hangs on the window. */
+export function withLimitOf(config: Config, parameters: ModelParameters): Config {
+  return { ...config, maxOutputTokens: parameters.maxOutputTokens ?? null };
 }
 
 /** The window of a program's own model, of which nothing is known. Throws ConfigError if it has no room for a prompt. */

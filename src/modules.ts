@@ -2,6 +2,7 @@ import { existsSync } from "node:fs";
 import { createRequire } from "node:module";
 import { describeValue } from "./config/validation.ts";
 import { ConfigError, messageOf } from "./errors.ts";
+import type { Model } from "./model/model.ts";
 import type { Tool } from "./tools/tool.ts";
 
 /**
@@ -53,6 +54,17 @@ export async function loadTools(files: string[]): Promise<Tool[]> {
   return tools;
 }
 
+/** The model of a module: its default export, or what that gives where it is a function. Throws ConfigError naming the file. */
+export async function loadModel(file: string): Promise<Model> {
+  const { default: exported } = await importUserModule(file);
+  const found = isFactory(exported) ? await callFactory(exported, file) : exported;
+  if (isModel(found)) return found;
+  const got = isFactory(exported) ? `a function that gives ${describeValue(found)}` : describeValue(found);
+  throw new ConfigError(
+    `${file}: expected the default export to be a model (an object with a function ask), or a function that gives one, got ${got}`,
+  );
+}
+
 /**
  * Why names that tasks give for tools cannot be used, by name. The modules are loaded only where a name is not built in.
  * Throws ConfigError for a module that cannot be loaded.
@@ -70,6 +82,24 @@ export async function findUnknownTools(names: string[], files: string[]): Promis
   const known = [...new Set([...builtIn, ...own])];
   const unknown = others.filter((name) => !own.includes(name));
   return new Map(unknown.map((name) => [name, describeUnknownTool(name, known)]));
+}
+
+/** It may ask a service for something first, so it may be asynchronous. */
+async function callFactory(factory: () => unknown, file: string): Promise<unknown> {
+  try {
+    return await factory();
+  } catch (error) {
+    const [reason] = messageOf(error).split("\n");
+    throw new ConfigError(`${file}: its default export failed: ${reason}`, { cause: error });
+  }
+}
+
+function isFactory(value: unknown): value is () => unknown {
+  return typeof value === "function";
+}
+
+function isModel(value: unknown): value is Model {
+  return typeof value === "object" && value !== null && "ask" in value && typeof value.ask === "function";
 }
 
 /** Whether a module of this name is installed where a file would find it. */

@@ -3,6 +3,7 @@ import { existsSync, realpathSync } from "node:fs";
 import path from "node:path";
 import { loadPrompt } from "./agent/protocols/prompt.ts";
 import { createDataDirectory, resolveDataPaths } from "./config/data-directory.ts";
+import { mergeParameters, secretsOfHeaders } from "./config/model-parameters.ts";
 import { resolveModelSettings } from "./config/model-settings.ts";
 import { readVariables } from "./config/variables.ts";
 import { type Config, loadConfig } from "./config.ts";
@@ -12,8 +13,17 @@ import { ConfigError } from "./errors.ts";
 import { failpoint } from "./failpoint.ts";
 import { type Logger, silentLogger } from "./log.ts";
 import type { Model } from "./model/model.ts";
-import { modelBinder, ownModelWindow } from "./model-binder.ts";
+import { profileOf } from "./model/profiles.ts";
+import {
+  findOwnModel,
+  modelBinder,
+  ownModelWindow,
+  requireImageSupport,
+  withLimitOf,
+} from "./model-binder.ts";
+import { gatherTools } from "./offered-tools.ts";
 import type { DataPaths } from "./paths.ts";
+import { storeImages } from "./producer/images.ts";
 import { type TaskInput, tasksFromInputs } from "./producer/new-task.ts";
 import type { EnqueueResult, NewTask, TaskSpec } from "./producer/task.ts";
 import { embeddedQueue } from "./queue/embedded.ts";
@@ -21,7 +31,6 @@ import type { Queue } from "./queue/queue.ts";
 import { createRedact, redactingLogger, secretsOf } from "./redact.ts";
 import { phaseOf, type RunReport, reportRun } from "./report/run-view.ts";
 import { reportStatus, type StatusReport } from "./report/status.ts";
-import { builtInTools } from "./tools/built-in.ts";
 import type { Tool } from "./tools/tool.ts";
 import { packageVersion } from "./version.ts";
 import { chooseTools } from "./worker/prepare-agent.ts";
@@ -59,7 +68,11 @@ export interface Pawl {
    * Throws ConfigError where a run could not begin with these settings: no key, no model, a tool module that cannot be
    * loaded, a tool that does not exist. Enqueueing needs none of that, so it does not look.
    */
-  requireRunnable(task: Partial<Pick<TaskSpec, "model" | "tools" | "protocol">>): Promise<void>;
+  requireRunnable(
+    task: Partial<Pick<TaskSpec, "model" | "tools" | "protocol" | "modelParameters">> & {
+      images?: unknown[] | undefined;
+    },
+  ): Promise<void>;
   /** Starts a worker in this process. Throws ConfigError, with no run claimed, for settings that no run could begin with. */
   startWorker(options?: { concurrency?: number; drain?: boolean; only?: string }): Promise<Worker>;
   /** The run that an id, a unique prefix of one, or a key means. */
@@ -74,7 +87,7 @@ export async function openPawl(options: PawlOptions = {}): Promise<Pawl> {
   const { cwd = process.cwd(), env = process.env } = options;
   const config = await loadConfig({ cwd, env, flags: options.settings ?? {} });
   const variables = [...readVariables({ cwd, env })].map(([name, { value }]) => [name, value]);
-  const redact = createRedact(secretsOf(Object.fromEntries(variables), [config.apiKey]));
+  const redact = createRedact(secretsOf(Object.fromEntries(variables), knownSecrets(config)));
   const logger = redactingLogger(options.logger ?? silentLogger, redact);
   const paths = resolveDataPaths({ cwd, env });
   await createDataDirectory(paths);
@@ -87,22 +100,32 @@ export async function openPawl(options: PawlOptions = {}): Promise<Pawl> {
     return queue;
   };
 
+  let ownModel: Promise<Model | undefined> | undefined;
+  const loadModel = () => {
+    ownModel ??= findOwnModel(config, options.model);
+    return ownModel;
+  };
+
   let loaded: Promise<Tool[]> | undefined;
   const loadTools = () => {
-    loaded ??= gatherTools(options, config);
+    loaded ??= gatherTools(config, options);
     return loaded;
   };
 
   async function requireRunnable(task: Parameters<Pawl["requireRunnable"]>[0]) {
-    const { model = null, tools = null, protocol = config.protocol } = task;
-    if (options.model) ownModelWindow(config);
-    else resolveModelSettings(config, model);
+    const { model = null, tools = null, protocol = config.protocol, modelParameters, images } = task;
+    const limited = withLimitOf(config, mergeParameters(config, modelParameters));
+    if (await loadModel()) ownModelWindow(limited);
+    else {
+      const { baseUrl, provider } = resolveModelSettings(limited, model);
+      requireImageSupport(profileOf(baseUrl, provider), images);
+    }
     chooseTools(await loadTools(), tools, protocol);
   }
 
   /** A worker can do without a model of its own as long as every run names one, or has begun with one. */
   async function requireModel(only: string | undefined) {
-    if (options.model) return void ownModelWindow(config);
+    if (await loadModel()) return void ownModelWindow(config);
     const isNeeded = config.model === null && (await store.hasRunWithoutModel(only));
     resolveModelSettings(config, config.model ?? (isNeeded ? null : "named by each run"));
   }
@@ -111,6 +134,7 @@ export async function openPawl(options: PawlOptions = {}): Promise<Pawl> {
 
   async function enqueueParsed(tasks: NewTask[]): Promise<EnqueueResult[]> {
     for (const { spec, batch } of tasks) requireSound({ dir: spec.dir, batch, paths });
+    await storeImages(tasks, store.putBlob);
     const results = await store.enqueue(tasks);
     failpoint("enqueue.committed");
     if (config.queue !== null) {
@@ -145,7 +169,7 @@ export async function openPawl(options: PawlOptions = {}): Promise<Pawl> {
         systemPrompt: config.systemPrompt ?? (await loadPrompt("agent")),
         commandTimeoutMs: config.commandTimeoutMs,
         maxResultChars,
-        bindModel: modelBinder(config, options.model),
+        bindModel: modelBinder(config, await loadModel()),
         env,
         redact,
         concurrency,
@@ -172,6 +196,11 @@ export async function openPawl(options: PawlOptions = {}): Promise<Pawl> {
   };
 }
 
+/** Secrets that no variable holds, or none of such a name. */
+function knownSecrets({ apiKey, modelParameters }: Config): (string | null)[] {
+  return [apiKey, ...secretsOfHeaders(modelParameters.extraHeaders)];
+}
+
 /** What is known only here: pawl's own folders are no place to work in, and a batch has a name that people can write. */
 function requireSound(task: { dir: string | null; batch: string | null; paths: DataPaths }): void {
   const { dir, batch, paths } = task;
@@ -196,14 +225,6 @@ function isWithin(dir: string, folder: string): boolean {
 export function taskDefaults(config: Config): { maxSteps: number; timeLimitMs?: number } {
   const { maxSteps, timeLimitMs } = config;
   return { maxSteps, ...(timeLimitMs !== null && { timeLimitMs }) };
-}
-
-async function gatherTools(options: PawlOptions, config: Config): Promise<Tool[]> {
-  const own = config.tools.length === 0 ? [] : await (await import("./modules.ts")).loadTools(config.tools);
-  const added = [...own, ...(options.tools ?? [])];
-  // A tool of the user's goes before a built-in one of the same name.
-  const builtIn = options.useBuiltInTools === false ? [] : builtInTools();
-  return [...builtIn.filter((tool) => !added.some((each) => each.name === tool.name)), ...added];
 }
 
 async function createQueue(input: {

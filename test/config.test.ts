@@ -27,6 +27,8 @@ describe("order of settings", () => {
       maxOutputTokens: null,
       timeouts: {},
       stream: true,
+      modelParameters: {},
+      modelModule: null,
       tools: [],
       systemPrompt: null,
       protocol: "native",

@@ -6,6 +6,7 @@ import type { Agent } from "./loop.ts";
 import type { LogEntry } from "./next-action.ts";
 import { isCutOff, isFiltered, replyText } from "./protocols/reply-text.ts";
 import { requestModel } from "./request.ts";
+import { textOf } from "./task-images.ts";
 import { chooseCut } from "./window.ts";
 
 /** Part of the window's budget that the history handed to the summary request may take. */
@@ -64,6 +65,7 @@ async function summarise(agent: Agent, old: LogEntry[], earlier: string | null) 
       model: agent.modelName,
       messages,
       maxOutputTokens: Math.min(maxSummaryTokens, agent.maxOutputTokens),
+      ...(agent.parameters && { parameters: agent.parameters }),
     };
     const answered = await requestModel(agent, "summary", request);
     if (!answered) return null;
@@ -131,8 +133,7 @@ function describe(entry: LogEntry, maxChars: number): string {
 }
 
 function contentOf(message: { content?: unknown } | undefined): string {
-  const content = message?.content;
-  return typeof content === "string" ? content : content ? JSON.stringify(content) : "";
+  return textOf(message?.content);
 }
 
 /** Head and tail of a long text, cut between characters. */

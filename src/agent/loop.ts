@@ -1,7 +1,7 @@
 import { type AbortKind, RunAborted } from "../abort.ts";
 import type { RetryPolicy } from "../limits/retry.ts";
 import type { Logger } from "../log.ts";
-import type { Model } from "../model/model.ts";
+import type { Model, ModelRequest } from "../model/model.ts";
 import { crashLoopError, type Outcome, outcomeOf, type WaitKind } from "../outcome.ts";
 import type { Tool, ToolContext } from "../tools/tool.ts";
 import { act, endStarted } from "./act.ts";
@@ -24,6 +24,10 @@ export interface Agent {
   maxOutputTokens: number;
   /** What differs from the usual when the model is asked again. */
   retry?: Partial<RetryPolicy>;
+  /** The images of the task, as data URLs by hash. */
+  images?: ReadonlyMap<string, string>;
+  /** How the model is to answer, summaries included. */
+  parameters?: ModelRequest["parameters"];
   /** Aborted with a RunAborted that says why. */
   signal: AbortSignal;
   /** True once the worker wants to stop: the run is left at the next checkpoint. */

@@ -4,8 +4,8 @@ import type { CallState, MessageKind } from "../db/schema.ts";
 import type { Store } from "../db/store.ts";
 import type { LogTail } from "../db/tail.ts";
 import { failpoint } from "../failpoint.ts";
-import { type ModelReply, noUsage } from "../model/model.ts";
-import { estimateTokens, messageOverheadTokens } from "../model/tokens.ts";
+import { type ChatMessage, type ModelReply, noUsage } from "../model/model.ts";
+import { estimateMessageTokens, estimateTokens, messageOverheadTokens } from "../model/tokens.ts";
 import { type Redact, redactedMark } from "../redact.ts";
 import { type Measurement, measureTail } from "./measurement.ts";
 import {
@@ -110,11 +110,11 @@ export function openRunLog(options: RunLogOptions) {
     },
 
     /** The first two messages, where they are not there yet; the prompt itself was stored under `hash` by the verb `begin`. */
-    start(prompt: Prompt, hash: string, task: string): void {
+    start(prompt: Prompt, hash: string, task: ChatMessage): void {
       applyPrompt(state, prompt, protocol);
       if (!state.system)
         append(next("system", 0, { role: "system", prompt: hash }, estimateTokens(prompt.system)));
-      if (!state.task) append(next("task", 0, protocol.renderNote(task)));
+      if (!state.task) append(next("task", 0, task, estimateMessageTokens(task) - messageOverheadTokens));
     },
 
     /** Records that a request is about to be sent; gives its number. */

@@ -10,6 +10,7 @@ import { preview } from "./preview.ts";
 import { reasoningText } from "./protocols/reply-text.ts";
 import { type Answered, requestModel } from "./request.ts";
 import type { RunLog } from "./run-log.ts";
+import { fillImages } from "./task-images.ts";
 import { buildWindow, estimateWindow, needsCompaction } from "./window.ts";
 
 /** One request and its reply. Says how the run ends, or what it waits for, where the model cannot go on. */
@@ -57,10 +58,11 @@ function requestOf(agent: Agent): ModelRequest {
   const tools = agent.protocol.requestTools(agent.log.state.prompt.tools);
   return {
     model: agent.modelName,
-    messages: buildWindow(agent.log.state),
+    messages: fillImages(buildWindow(agent.log.state), agent.images ?? new Map()),
     ...(tools.length > 0 && { tools }),
     ...(agent.protocol.stop && { stop: agent.protocol.stop }),
     maxOutputTokens: agent.maxOutputTokens,
+    ...(agent.parameters && { parameters: agent.parameters }),
     ...liveReply(agent.logger, agent.log.state.steps + 1),
   };
 }

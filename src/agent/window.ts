@@ -42,9 +42,12 @@ function partsOf(content: UserContent) {
 
 /** The task word for word, and in the same message the record of past work: strict servers refuse two user messages in a row. */
 function pinnedTask(task: ChatMessage, summary: string | null): ChatMessage {
-  if (summary === null) return task;
-  const text = typeof task.content === "string" ? task.content : JSON.stringify(task.content);
-  return { role: "user", content: `${text}${recordText(summary)}` };
+  if (summary === null || task.role !== "user") return task;
+  const { content } = task;
+  const record = recordText(summary);
+  // With images it is a list of parts, all of which stay as they are.
+  const isText = typeof content === "string";
+  return { role: "user", content: isText ? content + record : [...content, { type: "text", text: record }] };
 }
 
 /** What follows the task once messages were left out. */

@@ -1,11 +1,13 @@
 import { execa } from "execa";
 import { resolveDataPaths } from "../config/data-directory.ts";
 import { resolveModelSettings } from "../config/model-settings.ts";
-import { loadConfig } from "../config.ts";
+import { type Config, loadConfig } from "../config.ts";
 import { quickCheck } from "../db/inspect.ts";
-import { ConfigError, messageOf } from "../errors.ts";
-import { loadTools } from "../modules.ts";
+import { messageOf } from "../errors.ts";
+import { ownModelWindow } from "../model-binder.ts";
+import { loadModel, loadTools } from "../modules.ts";
 import { type Check, checkData } from "./doctor-data.ts";
+import { probeModel } from "./doctor-model.ts";
 import { print, printJson } from "./output.ts";
 
 const oldestNode = 20;
@@ -17,10 +19,6 @@ export async function doctor(options: {
   model?: boolean;
   quickCheck?: boolean;
 }): Promise<void> {
-  if (options.model)
-    throw new ConfigError(
-      "--model is not built yet: pawl doctor checks the settings without asking the model",
-    );
   if (options.quickCheck) {
     const { database } = resolveDataPaths({ cwd: process.cwd(), env: process.env });
     return print(await quickCheck(database));
@@ -30,14 +28,15 @@ export async function doctor(options: {
     await checkProgram("git", ["--version"]),
     await checkProgram("bash", ["--version"]),
     ...(await checkData()),
-    await checkModel(),
+    ...(options.model ? await probeModel() : [await checkModel()]),
     await checkTools(),
     await checkQueue(),
   ];
+  const wrong = options.model ? "PROBLEM" : "MISSING";
   if (options.json) printJson({ ok: checks.every((check) => check.ok), checks });
   else
     for (const { name, ok, detail } of checks)
-      print(`${ok ? "ok     " : "MISSING"}  ${name.padEnd(8)} ${detail}`);
+      print(`${ok ? "ok     " : wrong}  ${name.padEnd(8)} ${detail}`);
   if (!checks.every((check) => check.ok)) process.exitCode = 1;
 }
 
@@ -58,9 +57,9 @@ async function checkProgram(name: string, versionArguments: string[]): Promise<C
 
 async function checkModel(): Promise<Check> {
   try {
-    const { model, baseUrl, contextTokens, maxOutputTokens } = resolveModelSettings(
-      await loadConfig({ cwd: process.cwd(), env: process.env }),
-    );
+    const config = await loadConfig({ cwd: process.cwd(), env: process.env });
+    if (config.modelModule !== null) return await checkModelModule(config, config.modelModule);
+    const { model, baseUrl, contextTokens, maxOutputTokens } = resolveModelSettings(config);
     return {
       name: "model",
       ok: true,
@@ -69,6 +68,13 @@ async function checkModel(): Promise<Check> {
   } catch (error) {
     return { name: "model", ok: false, detail: messageOf(error) };
   }
+}
+
+async function checkModelModule(config: Config, file: string): Promise<Check> {
+  await loadModel(file);
+  const { contextTokens, maxOutputTokens } = ownModelWindow(config);
+  const window = `window of ${contextTokens} tokens, ${maxOutputTokens} of it for a reply`;
+  return { name: "model", ok: true, detail: `${config.model ?? "own"} of ${file}, ${window} (not asked)` };
 }
 
 async function checkTools(): Promise<Check> {

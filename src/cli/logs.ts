@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { reasoningText, replyText } from "../agent/protocols/reply-text.ts";
+import { textOf } from "../agent/task-images.ts";
 import type { Store } from "../db/store.ts";
 import { isTerminal } from "../outcome.ts";
 import { flat, printable } from "../report/text.ts";
@@ -61,10 +62,6 @@ function describeMessage(body: Record<string, unknown>): string[] {
     ...(text ? [indent(text)] : []),
     ...calls.map((call) => paint("cyan", indent(`→ ${call.function.name} ${call.function.arguments}`))),
   ];
-}
-
-function textOf(content: unknown): string {
-  return typeof content === "string" ? content : content ? JSON.stringify(content) : "";
 }
 
 function indent(text: string): string {

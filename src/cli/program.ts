@@ -108,10 +108,17 @@ function addLook(program: Command): void {
     .option("--json", json)
     .action(async (reference, options) => (await import("./logs.ts")).logs(reference, options));
   program
+    .command("tools")
+    .description("the tools that a run would be offered")
+    .option("--tools <list>", "those that a task of these names would get")
+    .option("--protocol <name>", "those that a task with this protocol would get")
+    .option("--json", json)
+    .action(async (options) => (await import("./tools.ts")).tools(options));
+  program
     .command("doctor")
     .description("what is missing before a night's run")
     .option("--json", json)
-    .addOption(new Option("--model", "not built yet").hideHelp())
+    .option("--model", "ask the model too: one tiny request with a tool")
     // A process that doctor starts itself, so that it can end it.
     .addOption(new Option("--quick-check", "read the whole database").hideHelp())
     .action(async (options) => (await import("./doctor.ts")).doctor(options));
@@ -187,11 +194,13 @@ function addSteer(program: Command, fields: FieldFlag[]): void {
 }
 
 function addFieldFlags(command: Command, fields: FieldFlag[]): Command {
-  for (const { name, flag, type, help, isBuilt } of fields) {
+  for (const { name, flag, type, help, isRepeated, isBuilt } of fields) {
     if (name === "prompt") continue;
     const option = new Option(`${flag} <${type}>`, help);
     if (!isBuilt) option.hideHelp();
-    if (name === "repo" && command.name() === "enqueue") option.argParser(collect);
+    // `--image` is an item of `images`.
+    option.attributeName = () => name;
+    if (isRepeated || (name === "repo" && command.name() === "enqueue")) option.argParser(collect);
     command.addOption(option);
   }
   return command;

@@ -3,7 +3,7 @@ import { access, stat, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { resolveModelSettings } from "../config/model-settings.ts";
-import { loadConfig } from "../config.ts";
+import { type Config, loadConfig } from "../config.ts";
 import { ConfigError, messageOf } from "../errors.ts";
 import { isTerminal } from "../outcome.ts";
 import { runPaths } from "../paths.ts";
@@ -50,14 +50,14 @@ export async function run(prompt: string, options: Options): Promise<void> {
   const [task] = await readTasks((unknownTools) => tasksFromFlags({ ...input, unknownTools }), config.tools);
   if (!task) throw new Error("one prompt gives one task");
   // What would only fail later is looked at before anything is stored.
-  const { model, baseUrl } = resolveModelSettings(config, task.spec.model);
+  const model = describeModel(config, task.spec.model);
   if (options.save !== undefined) await requireWritable(options.save);
   const progress = openProgress({ level: config.logLevel, manyRuns: false });
   const pawl = await openPawl({ settings, logger: progress.logger });
   try {
     await pawl.requireRunnable(task.spec);
     const id = await enqueueOne(pawl, task, progress);
-    progress.note(`run ${id} with ${model} at ${new URL(baseUrl).host}`);
+    progress.note(`run ${id} with ${model}`);
     if (task.spec.repo === null && task.spec.dir === null)
       progress.note(
         `in an empty folder: ${runPaths(pawl.paths, id).workspace} (--repo or --dir name another)`,
@@ -69,6 +69,14 @@ export async function run(prompt: string, options: Options): Promise<void> {
     progress.close();
     await pawl.close();
   }
+}
+
+/** Which model is asked, and where. Throws ConfigError for settings that do not suffice. */
+function describeModel(config: Config, name: string | null): string {
+  const { modelModule } = config;
+  if (modelModule !== null) return `${name ?? config.model ?? "the model"} of ${modelModule}`;
+  const { model, baseUrl } = resolveModelSettings(config, name);
+  return `${model} at ${new URL(baseUrl).host}`;
 }
 
 /** At a terminal the current folder, said first; elsewhere an empty one. */

@@ -1,5 +1,7 @@
 import { freedKind } from "../db/freed.ts";
 import type { EventRow } from "../db/read.ts";
+import { byteSize } from "../disk.ts";
+import type { TaskImage } from "../producer/task.ts";
 import { notesOf, phaseOf, type RunReport, reportRun } from "../report/run-view.ts";
 import { storedSpec } from "../report/stored-spec.ts";
 import { copied, duration, flat } from "../report/text.ts";
@@ -14,7 +16,10 @@ export async function show(reference: string, options: { json?: boolean }): Prom
     const events = await store.loadEvents({ runId: row.id });
     const freed = findFreed(events);
     if (options.json)
-      return printJson({ ...run, workspace: { ...run.workspace, ...(freed && { freedAt: freed.at }) } });
+      return printJson({
+        ...run,
+        workspace: { ...run.workspace, ...(freed && { freedAt: freed.at }) },
+      });
     const { copiedSteps } = row;
     const facts = { prompt: storedSpec(row).prompt, events, notes: notesOf(row), copiedSteps, freed };
     for (const line of describe(run, facts)) print(line);
@@ -61,6 +66,7 @@ function describe(run: RunReport, { prompt, events, notes, copiedSteps, freed }:
     ["steps", `${run.steps} of ${run.maxSteps}${copied(copiedSteps)}`],
     ["model", run.model],
     ["protocol", run.protocol],
+    ["parameters", describeParameters(run.modelParameters)],
     [
       "tokens",
       `${run.usage.promptTokens} in (${run.usage.cachedTokens} cached), ${run.usage.completionTokens} out`,
@@ -77,12 +83,21 @@ function describe(run: RunReport, { prompt, events, notes, copiedSteps, freed }:
   );
   const sections: [string, string | null][] = [
     ["task", prompt],
+    ["images", run.images.map(describeImage).join("\n")],
     ["result", run.result],
     ["error", run.error],
     ["notes", notes.join("\n")],
     ["what happened", events.map(describeEvent).join("\n")],
   ];
   return [...lines, ...sections.flatMap(([name, text]) => (text ? ["", paint("bold", name), text] : []))];
+}
+
+function describeImage(image: TaskImage): string {
+  return flat("url" in image ? image.url : `${image.name} (${image.type}, ${byteSize(image.bytes)})`);
+}
+
+function describeParameters(parameters: RunReport["modelParameters"]): string | null {
+  return Object.keys(parameters ?? {}).length === 0 ? null : flat(JSON.stringify(parameters));
 }
 
 function describeEvent(event: EventRow): string {

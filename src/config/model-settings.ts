@@ -23,13 +23,16 @@ export interface ModelSettings {
   contextTokens: number;
   /** Upper bound of one reply. */
   maxOutputTokens: number;
+  /** The configured ones: like the key, they go to the configured service alone. */
+  extraHeaders?: Record<string, string> | undefined;
 }
 
 /** What is configured of all that. */
 type Configured = Pick<
   Config,
   "model" | "provider" | "baseUrl" | "apiKey" | "keys" | "contextTokens" | "maxOutputTokens"
->;
+> &
+  Partial<Pick<Config, "modelParameters">>;
 
 const defaultModel = "gpt-4o-mini";
 const defaultMaxOutputTokens = 8_000;
@@ -84,6 +87,11 @@ function settingsAt(
     baseUrl,
     apiKey: keyOf(config, baseUrl) ?? (isLocalUrl(baseUrl) ? null : missingKey(config, baseUrl)),
     ...resolveWindow(config, contextWindowOf(model)),
+    // They may hold secrets: they are the configured service's.
+    extraHeaders:
+      originOf(baseUrl) === originOf(configuredUrl(config))
+        ? config.modelParameters?.extraHeaders
+        : undefined,
   };
 }
 

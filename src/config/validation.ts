@@ -2,7 +2,9 @@ import { closest, distance } from "fastest-levenshtein";
 import { z } from "zod";
 
 /** How a field is written as text, in a variable or a flag: a list is separated by commas. */
-export type FieldType = "text" | "integer" | "list";
+export type FieldType = "text" | "integer" | "list" | "json";
+
+const fieldTypes: FieldType[] = ["text", "integer", "list", "json"];
 
 /** What is wrong with one field: `message` says what was expected and what was got, without the name. */
 interface Problem {
@@ -48,6 +50,7 @@ export function parseTexts(schema: z.ZodObject, values: Record<string, unknown>)
       if (typeof value !== "string") return [name, value];
       if (type === "integer" && /^[+-]?\d{1,15}$/.test(value.trim())) return [name, Number(value)];
       if (type === "list") return [name, value.split(",").map((item) => item.trim())];
+      if (type === "json") return [name, parseJson(value)];
       return [name, value];
     }),
   );
@@ -70,6 +73,13 @@ export function integer(description: string, bounds: { minimum: number; maximum:
   return z.int().min(minimum).max(maximum).optional().meta({ type: "integer", description: range });
 }
 
+/** A number within bounds. */
+export function number(description: string, bounds: { minimum: number; maximum: number }) {
+  const { minimum, maximum } = bounds;
+  const range = `${description} from ${minimum} to ${maximum}`;
+  return z.number().min(minimum).max(maximum).optional().meta({ type: "text", description: range });
+}
+
 /** A list of texts. */
 export function list(description: string) {
   return z.array(z.string().regex(/\S/)).optional().meta({ type: "list", description });
@@ -78,7 +88,7 @@ export function list(description: string) {
 /** What a field is for and how it is written. */
 export function metaOf(field: z.core.$ZodType): { type: FieldType; description: string; isSecret: boolean } {
   const meta = z.globalRegistry.get(field);
-  const type = meta?.type === "integer" || meta?.type === "list" ? meta.type : "text";
+  const type = fieldTypes.find((each) => each === meta?.type) ?? "text";
   return { type, description: meta?.description ?? "", isSecret: meta?.isSecret === true };
 }
 
@@ -104,6 +114,15 @@ export function describeValue(value: unknown): string {
 /** `maxSteps` as `max-steps`. */
 export function kebabCase(name: string): string {
   return name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
+}
+
+/** The text itself where it is no JSON: the check says what was expected. */
+function parseJson(value: string): unknown {
+  try {
+    return JSON.parse(value);
+  } catch {
+    return value;
+  }
 }
 
 function explain(issue: z.core.$ZodIssue, schema: z.ZodObject, given: Record<string, unknown>): string {

@@ -1,6 +1,7 @@
 import { createHash } from "node:crypto";
 import { and, eq, sql } from "drizzle-orm";
 import type { EnqueueResult, NewTask, TaskSpec } from "../producer/task.ts";
+import { blobWriter } from "./blobs.ts";
 import { recordEvent } from "./events.ts";
 import { laneOf, laneVerbs } from "./lanes.ts";
 import { batches, runs } from "./schema.ts";
@@ -15,6 +16,7 @@ export function enqueueVerbs(context: StoreContext) {
   const { db, write, now, newId } = context;
   const lanes = laneVerbs(context);
   const record = recordEvent(context);
+  const saveBlob = blobWriter(context);
   const findBatch = db
     .select({ id: batches.id })
     .from(batches)
@@ -95,6 +97,11 @@ export function enqueueVerbs(context: StoreContext) {
   }
 
   return {
+    /** Stores a text that tasks name by its hash, which is given back; one that is there already stays. */
+    putBlob(text: string): Promise<string> {
+      return write(() => saveBlob(text));
+    },
+
     /** Adds tasks, all or none. A key that exists in its batch names the run that has it; that run is untouched. */
     enqueue(tasks: NewTask[]): Promise<EnqueueResult[]> {
       return write(() => {

@@ -112,7 +112,7 @@ export function readVerbs({ sqlite, db, read, commits }: StoreContext) {
       return read(() => db.select().from(messages).where(after).orderBy(asc(messages.seq)).all());
     },
 
-    /** System prompt and tool schemas as stored. */
+    /** What is stored by its hash: a system prompt with its tool schemas, an image. */
     async getBlob(hash: string): Promise<string | undefined> {
       const row = await read(() => db.select().from(blobs).where(eq(blobs.hash, hash)).get());
       return row?.body;

@@ -21,7 +21,7 @@ export interface Steered {
 }
 
 /** What a fork has from the run it goes on from. */
-const settledInForks = ["model", "tools", "systemPrompt", "protocol"] as const;
+const settledInForks = ["model", "modelParameters", "tools", "systemPrompt", "protocol"] as const;
 
 /** Throws ConfigError for a run that is not the last word on its task, and for changes that a fork cannot take. */
 export function requireRetryable(

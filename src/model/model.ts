@@ -1,4 +1,5 @@
 import type { ChatCompletionMessageParam } from "openai/resources/chat/completions";
+import type { ModelParameters } from "../config/model-parameters.ts";
 
 /** A message as it goes over the wire. */
 export type ChatMessage = ChatCompletionMessageParam;
@@ -37,6 +38,8 @@ export interface ModelRequest {
   maxOutputTokens?: number;
   /** Texts at which a reply may end, where the provider takes any: nobody relies on it. */
   stop?: string[];
+  /** What else was asked for; the limit that holds is the one above. */
+  parameters?: ModelParameters;
   /** Told of each piece of the reply where it comes in pieces. Nothing of them is stored: the reply is what counts. */
   onDelta?: (delta: Delta) => void;
 }

@@ -6,6 +6,7 @@ import { requireEndpoint } from "./endpoint.ts";
 import { modelErrorOf, oneLine, placeOf } from "./failure.ts";
 import { parseJson } from "./json.ts";
 import type { Model, ModelReply, ModelRequest, ToolSchema } from "./model.ts";
+import { parameterBody, redactHeaders } from "./parameters.ts";
 import { allowsStop, type Profile, profileOf } from "./profiles.ts";
 import { type Received, receive } from "./receive.ts";
 import { type Answered, readReply } from "./reply.ts";
@@ -21,6 +22,8 @@ export interface OpenaiOptions {
   timeouts?: Partial<Timeouts>;
   /** False to get replies in one piece. Where a server refuses to stream that is done anyway. */
   stream?: boolean;
+  /** Sent with every request. Their values are in no error's message. */
+  headers?: Record<string, string> | undefined;
   /** Guessed from the base URL if left out. */
   profile?: Profile;
 }
@@ -48,12 +51,13 @@ export function openaiModel(options: OpenaiOptions): Model {
   requireEndpoint(baseUrl, apiKey);
   const profile = options.profile ?? profileOf(baseUrl);
   const timeouts = timeoutsFor(baseUrl, options.timeouts);
+  const withoutHeaders = redactHeaders(options.headers);
   const connection: Connection = {
-    client: createClient(baseUrl, apiKey),
+    client: createClient(baseUrl, apiKey, options.headers),
     transport: createTransport(),
     profile,
     baseUrl,
-    redact: (text) => (apiKey ? text.replaceAll(apiKey, "[key]") : text),
+    redact: (text) => withoutHeaders(apiKey ? text.replaceAll(apiKey, "[key]") : text),
   };
   let mode: Mode = options.stream === false ? "whole" : profile.asksStreamUsage ? "counted" : "stream";
   return {
@@ -75,12 +79,16 @@ export function openaiModel(options: OpenaiOptions): Model {
   };
 }
 
-function createClient(baseURL: string, apiKey: string | null): OpenAI {
+function createClient(
+  baseURL: string,
+  apiKey: string | null,
+  headers: Record<string, string> | undefined,
+): OpenAI {
   return new OpenAI({
     baseURL,
     apiKey: apiKey ?? "none",
     adminAPIKey: null,
-    defaultHeaders: apiKey ? {} : { Authorization: null },
+    defaultHeaders: { ...(!apiKey && { Authorization: null }), ...headers },
     logLevel: "off",
   });
 }
@@ -100,12 +108,18 @@ interface Sending {
 async function send(connection: Connection, { request, mode, deadline }: Sending): Promise<ModelReply> {
   const { client, profile, baseUrl, redact } = connection;
   const body = { ...requestBody(request, profile), ...modeBody(mode) };
-  const { req, url } = await client.buildRequest({ method: "post", path: "/chat/completions", body });
+  const headers = request.parameters?.extraHeaders ?? {};
+  const { req, url } = await client.buildRequest({
+    method: "post",
+    path: "/chat/completions",
+    body,
+    headers,
+  });
   const response = await post(connection, { url, headers: req.headers, body: String(req.body), deadline });
   const { onDelta } = request;
   const received = await receive(response, { heard: deadline.heard, onDelta, redact });
-  const headers = new Headers(Object.entries(response.headers).map(([name, value]) => [name, String(value)]));
-  const answered = { status: response.statusCode ?? 0, headers, baseUrl, redact };
+  const answers = new Headers(Object.entries(response.headers).map(([name, value]) => [name, String(value)]));
+  const answered = { status: response.statusCode ?? 0, headers: answers, baseUrl, redact };
   return understand(received, answered);
 }
 
@@ -117,6 +131,7 @@ function modeBody(mode: Mode) {
 function requestBody(request: ModelRequest, profile: Profile) {
   const { model, messages, tools = [], maxOutputTokens, stop } = request;
   return {
+    ...parameterBody(request, profile),
     model,
     messages: profile.allowsAnyOrder ? messages : bridgeRoles(messages),
     ...(tools.length > 0 && { tools: tools.map(toolBody) }),

@@ -6,6 +6,7 @@ export interface Profile {
   name: string;
   /** The request member that limits the reply. */
   tokensParameter: "max_tokens" | "max_completion_tokens";
+  seedParameter: "seed" | "random_seed";
   /** What stands for the text of a reply that holds calls only: some refuse null, some refuse a blank string. */
   emptyContent: null | "";
   /**
@@ -75,6 +76,7 @@ const generic: Provider = {
   keyVariables: [generalKeyVariable],
   hosts: null,
   tokensParameter: "max_tokens",
+  seedParameter: "seed",
   emptyContent: null,
   sendsBack: "everything",
   asksStreamUsage: true,
@@ -178,6 +180,7 @@ const providers: Provider[] = [
     baseUrl: "https://api.mistral.ai/v1",
     keyVariables: ["MISTRAL_API_KEY"],
     hosts: /(^|\.)mistral\.ai$/,
+    seedParameter: "random_seed",
     emptyContent: "",
     sendsBack: "standard",
     asksStreamUsage: false,

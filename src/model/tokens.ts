@@ -3,6 +3,8 @@ import type { ChatMessage } from "./model.ts";
 /** Longer texts are sampled: the cost of an estimate is bounded however long the text is. */
 const maxScannedChars = 65_536;
 const samples = 16;
+/** An image, whatever its size: what services count for one is about this, or less. */
+const imageTokens = 1_500;
 /** Role, separators and the like, a message. */
 export const messageOverheadTokens = 4;
 
@@ -22,9 +24,15 @@ export function estimateTokens(text: string): number {
   return Math.ceil((weight / maxScannedChars) * text.length);
 }
 
-/** About how many tokens a message takes in a request, its calls and reasoning included. */
+/** About how many tokens a message takes in a request, its calls, reasoning and images included. */
 export function estimateMessageTokens(message: ChatMessage): number {
-  return messageOverheadTokens + estimateTokens(JSON.stringify(message));
+  let images = 0;
+  const text = JSON.stringify(message, (name, value: unknown) => {
+    if (name !== "image_url") return value;
+    images += 1;
+    return null;
+  });
+  return messageOverheadTokens + estimateTokens(text) + images * imageTokens;
 }
 
 function weigh(text: string, start: number, end: number): number {

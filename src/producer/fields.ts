@@ -1,5 +1,6 @@
 import path from "node:path";
 import { z } from "zod";
+import { modelParametersField } from "../config/model-parameters.ts";
 import {
   type Checked,
   checkFields,
@@ -14,6 +15,7 @@ import {
 } from "../config/validation.ts";
 import { ConfigError } from "../errors.ts";
 import { protocolNames } from "../protocol-name.ts";
+import { isUrl } from "./images.ts";
 
 /** Git would take a leading dash for an option. */
 const noOption = z.string().regex(/^[^-]/);
@@ -24,6 +26,7 @@ const noOption = z.string().regex(/^[^-]/);
  */
 const fieldsSchema = z.strictObject({
   prompt: text("a text that says what to do"),
+  images: list("a list of paths or URLs of images that belong to the prompt"),
   repo: text("the path or URL of a git repository, of which the run gets its own clone", noOption),
   dir: text("the path of a folder to work in as it is"),
   ref: text("a branch, tag or commit of the repository", noOption),
@@ -39,6 +42,7 @@ const fieldsSchema = z.strictObject({
     maximum: maxMilliseconds,
   }),
   model: text("the name of a model"),
+  modelParameters: modelParametersField({ isStored: true }),
   tools: list("a list of names of tools"),
   systemPrompt: text("the path of a file that holds the system prompt"),
   onInterrupt: choice("what becomes of the workspace after a call whose outcome is unknown", [
@@ -55,7 +59,6 @@ export type TaskFields = Omit<z.output<typeof fieldsSchema>, "id" | "environment
 /** Fields that are known, but refused by name until they are built. */
 const plannedFields: Record<string, FieldType> = {
   budgetUsd: "text",
-  modelParameters: "text",
   setup: "text",
   verify: "text",
   vars: "text",
@@ -70,6 +73,8 @@ export interface FieldFlag {
   flag: string;
   type: FieldType;
   help: string;
+  /** Given once for each item of a list, in place of a list with commas: URLs hold commas. */
+  isRepeated: boolean;
   /** False for those that are refused by name. */
   isBuilt: boolean;
   /** Whether a retry may change it. */
@@ -77,7 +82,10 @@ export interface FieldFlag {
 }
 
 /** What a task is and where it works: a retry with another of these would be another task. */
-const identity = ["prompt", "key", "repo", "dir", "ref"];
+const identity = ["prompt", "images", "key", "repo", "dir", "ref"];
+
+/** The list whose flag is given once for each item: `--image`. */
+const repeated = "images";
 
 /** Every field as a flag, `id` (the same as `key`) aside. */
 export const fieldFlags: FieldFlag[] = [
@@ -92,9 +100,10 @@ export const fieldFlags: FieldFlag[] = [
   })),
 ].map(({ name, type, description, isBuilt }) => ({
   name,
-  flag: `--${kebabCase(name)}`,
-  type,
-  help: description,
+  flag: flagOf(name),
+  type: name === repeated ? "text" : type,
+  help: name === repeated ? `${description}; once for each` : description,
+  isRepeated: name === repeated,
   isBuilt,
   isForRetry: !identity.includes(name),
 }));
@@ -128,19 +137,24 @@ export function fieldsFromFlags(options: { flags: Record<string, unknown>; cwd: 
   const checked = checkTaskFields(parseTexts(fieldsSchema, given));
   if ("data" in checked) return resolvePaths(checked.data, options.cwd);
   throw new ConfigError(
-    checked.problems.map(({ name, message }) => `--${kebabCase(name)}: ${message}`).join("; "),
+    checked.problems.map(({ name, message }) => `${flagOf(name)}: ${message}`).join("; "),
   );
 }
 
 /** Makes the paths of a task absolute; URLs and `host:path` stay. */
 export function resolvePaths(fields: TaskFields, baseDir: string): TaskFields {
-  const { repo, dir, systemPrompt } = fields;
+  const { images, repo, dir, systemPrompt } = fields;
   return {
     ...fields,
+    ...(images && { images: images.map((place) => (isUrl(place) ? place : path.resolve(baseDir, place))) }),
     ...(repo !== undefined && { repo: isRemote(repo) ? repo : path.resolve(baseDir, repo) }),
     ...(dir !== undefined && { dir: path.resolve(baseDir, dir) }),
     ...(systemPrompt !== undefined && { systemPrompt: path.resolve(baseDir, systemPrompt) }),
   };
+}
+
+function flagOf(name: string): string {
+  return name === repeated ? "--image" : `--${kebabCase(name)}`;
 }
 
 /** Git's own rule: a scheme, or a colon before the first slash. */

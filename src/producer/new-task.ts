@@ -1,13 +1,17 @@
 import { readFileSync, realpathSync, statSync } from "node:fs";
+import type { ModelParameters } from "../config/model-parameters.ts";
 import { ConfigError } from "../errors.ts";
 import { type ProtocolName, refusedTools } from "../protocol-name.ts";
 import { withoutCredentials } from "../redact.ts";
 import { checkTaskFields, fieldsFromFlags, resolvePaths, type TaskFields } from "./fields.ts";
+import { chooseImages, type FoundImage, inspectImage } from "./images.ts";
 import { defaultMaxSteps, type NewTask, type TaskChanges } from "./task.ts";
 
 /** A task as a program gives it: the fields of a line of a task file. */
 export interface TaskInput {
   prompt: string;
+  /** Paths or URLs; files are stored with the task. */
+  images?: string[];
   repo?: string;
   ref?: string;
   dir?: string;
@@ -17,6 +21,8 @@ export interface TaskInput {
   maxSteps?: number;
   timeLimitMs?: number;
   model?: string;
+  /** Stored with the task: no place for secrets. */
+  modelParameters?: ModelParameters;
   tools?: string[];
   /** Path of a file. */
   systemPrompt?: string;
@@ -35,6 +41,7 @@ export interface TaskFiles {
   read(file: string): string | undefined;
   /** The folder's own path, whatever links lead to it; undefined where there is none. */
   folder(dir: string): string | undefined;
+  image(file: string): FoundImage | undefined;
 }
 
 /**
@@ -92,7 +99,7 @@ export function tasksFromInputs(options: {
 /** What the flags of a retry change. Throws ConfigError naming the flags. */
 export function changesFromFlags(options: { flags: Record<string, unknown>; cwd: string }): TaskChanges {
   const { systemPrompt: file, ...fields } = fieldsFromFlags(options);
-  const { maxSteps, timeLimitMs, model, tools, protocol, onInterrupt, priority } = fields;
+  const { maxSteps, timeLimitMs, model, modelParameters, tools, protocol, onInterrupt, priority } = fields;
   const systemPrompt = file === undefined ? undefined : createTaskFiles().read(file);
   if (file !== undefined && systemPrompt === undefined)
     throw new ConfigError(`--system-prompt: expected a file that can be read, got ${file}`);
@@ -100,6 +107,7 @@ export function changesFromFlags(options: { flags: Record<string, unknown>; cwd:
     ...(maxSteps !== undefined && { maxSteps }),
     ...(timeLimitMs !== undefined && { timeLimitMs }),
     ...(model !== undefined && { model }),
+    ...(modelParameters !== undefined && { modelParameters }),
     ...(tools !== undefined && { tools }),
     ...(protocol !== undefined && { protocol }),
     ...(systemPrompt !== undefined && { systemPrompt }),
@@ -120,7 +128,8 @@ export function createTask(options: {
   const fields = resolvePaths(options.fields, baseDir);
   const { prompt, systemPrompt } = fields;
   const systemText = systemPrompt === undefined ? null : files.read(systemPrompt);
-  const problems = problemsOf(fields, files);
+  const { images, files: imageFiles, problems: unfit } = chooseImages(fields.images ?? [], files.image);
+  const problems = [...problemsOf(fields, files), ...unfit];
   const unknown = (fields.tools ?? []).flatMap((name) => unknownTools?.get(name) ?? []);
   problems.push(...unknown.map((problem) => `tools: ${problem}`));
   const refused = refusedTools(fields.protocol ?? "native", fields.tools ?? null);
@@ -134,9 +143,11 @@ export function createTask(options: {
       key: fields.key ?? null,
       batch,
       priority: fields.priority ?? 0,
+      ...(imageFiles.length > 0 && { imageFiles }),
       spec: {
         version: 1,
         prompt,
+        ...(images.length > 0 && { images }),
         repo: fields.repo ?? null,
         ref: fields.ref ?? null,
         // By its own path: two names of one folder are one folder.
@@ -147,6 +158,7 @@ export function createTask(options: {
         tools: fields.tools ?? null,
         systemPrompt: systemText,
         ...(fields.protocol !== undefined && { protocol: fields.protocol }),
+        ...(fields.modelParameters !== undefined && { modelParameters: fields.modelParameters }),
         ...(fields.onInterrupt !== undefined && { onInterrupt: fields.onInterrupt }),
       },
     },
@@ -156,6 +168,7 @@ export function createTask(options: {
 export function createTaskFiles(): TaskFiles {
   return {
     read: remember((file) => readFileSync(file, "utf8")),
+    image: remember(inspectImage),
     folder: remember((dir) => (statSync(dir).isDirectory() ? realpathSync(dir) : undefined)),
   };
 }

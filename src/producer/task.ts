@@ -1,8 +1,22 @@
 import { z } from "zod";
+import { modelParametersSchema } from "../config/model-parameters.ts";
 import { protocolNames } from "../protocol-name.ts";
 
 /** Bounds every run has unless its task says otherwise. */
 export const defaultMaxSteps = 100;
+
+/** An image of a task: a file as it was, stored by the hash of its data URL, or a URL that is passed on. */
+const imageSchema = z.union([
+  z.object({
+    hash: z.string(),
+    type: z.enum(["image/png", "image/jpeg", "image/gif", "image/webp"]),
+    bytes: z.number(),
+    /** Of the file, for people. */
+    name: z.string(),
+  }),
+  z.object({ url: z.string() }),
+]);
+export type TaskImage = z.infer<typeof imageSchema>;
 
 /**
  * What a run is asked to do, stored with it as one versioned document. Model, base URL and environment are fixed by the
@@ -11,6 +25,7 @@ export const defaultMaxSteps = 100;
 export const specSchema = z.object({
   version: z.literal(1),
   prompt: z.string(),
+  images: z.array(imageSchema).optional(),
   /** Absolute path or URL. */
   repo: z.string().nullable(),
   ref: z.string().nullable(),
@@ -20,6 +35,8 @@ export const specSchema = z.object({
   /** Active time in milliseconds, over all owners; null is without limit. */
   timeLimitMs: z.number().int().positive().nullable(),
   model: z.string().nullable(),
+  /** What the task says of them. */
+  modelParameters: modelParametersSchema.optional(),
   /** Names of the tools to offer; null is all. */
   tools: z.array(z.string()).nullable(),
   /** Text that replaces the default system prompt. */
@@ -39,6 +56,8 @@ export const specSchema = z.object({
       provider: z.string().optional(),
       protocol: z.enum(protocolNames),
       environment: z.literal("local"),
+      /** The task's over the configured ones; absent in runs that began before there were any. */
+      modelParameters: modelParametersSchema.optional(),
     })
     .optional(),
 });
@@ -48,15 +67,29 @@ export type TaskSpec = z.infer<typeof specSchema>;
 export type TaskChanges = Partial<
   Pick<
     TaskSpec,
-    "maxSteps" | "timeLimitMs" | "model" | "tools" | "systemPrompt" | "protocol" | "onInterrupt"
+    | "maxSteps"
+    | "timeLimitMs"
+    | "model"
+    | "modelParameters"
+    | "tools"
+    | "systemPrompt"
+    | "protocol"
+    | "onInterrupt"
   > & {
     priority: number;
   }
 >;
 
+/** Where an image is until it is stored. */
+export interface ImageFile {
+  hash: string;
+  file: string;
+}
+
 /** A task ready to be enqueued. */
 export interface NewTask {
   spec: TaskSpec;
+  imageFiles?: ImageFile[];
   /** Unique in its batch; null makes a new run every time. */
   key: string | null;
   batch: string | null;

@@ -1,10 +1,12 @@
 import { applyMessage, emptyState, type Prompt } from "../agent/next-action.ts";
 import { createProtocol } from "../agent/protocols/create.ts";
+import { fillImages } from "../agent/task-images.ts";
 import { unknownOutcome } from "../agent/unknown-outcome.ts";
 import type { MessageRow, RunView } from "../db/read.ts";
 import type { Store } from "../db/store.ts";
 import type { ChatMessage } from "../model/model.ts";
 import { defaultBaseUrl, profileOf } from "../model/profiles.ts";
+import { loadImages } from "../stored-images.ts";
 import { storedSpec } from "./stored-spec.ts";
 
 /**
@@ -29,7 +31,8 @@ export async function exportMessages(store: Store, run: RunView): Promise<ChatMe
     return protocol.renderResult({ wireId: call.wireId, content, isError: true });
   });
   const entries = [state.system, state.task, ...state.entries];
-  return entries.flatMap((entry) => (entry ? [entry.message] : [])).concat(open);
+  const messages = entries.flatMap((entry) => (entry ? [entry.message] : [])).concat(open);
+  return fillImages(messages, await loadImages(store, spec.images));
 }
 
 /** One row of the log, as stored. */

@@ -2,6 +2,7 @@ import type { RunView } from "../db/read.ts";
 import type { Store } from "../db/store.ts";
 import { classOf, isTerminal, type Reason, type ReasonClass, type Status } from "../outcome.ts";
 import { type DataPaths, runPaths } from "../paths.ts";
+import type { TaskImage, TaskSpec } from "../producer/task.ts";
 import { storedSpec } from "./stored-spec.ts";
 
 /** What a running run does at the moment, as its log tells. */
@@ -17,10 +18,14 @@ export interface RunReport {
   reason: Reason | null;
   class: ReasonClass | null;
   phase: Phase | null;
+  /** Files as they were stored, or URLs. */
+  images: TaskImage[];
   steps: number;
   maxSteps: number;
   epoch: number;
   model: string | null;
+  /** As they are sent, once the run has begun; before, what its task says. */
+  modelParameters: TaskSpec["modelParameters"] | null;
   protocol: string;
   environment: string;
   workspace: { path: string | null; branch: string | null; base: string | null; head: string | null };
@@ -63,10 +68,12 @@ export function reportRun(run: RunView, paths: DataPaths, phase: Phase | null): 
     reason: run.reason,
     class: classOf(run.reason),
     phase,
+    images: spec.images ?? [],
     steps: run.steps,
     maxSteps: spec.maxSteps,
     epoch: run.epoch,
     model: run.model,
+    modelParameters: spec.fixed?.modelParameters ?? spec.modelParameters ?? null,
     protocol: spec.fixed?.protocol ?? spec.protocol ?? "native",
     environment: spec.fixed?.environment ?? "local",
     workspace: { path: spec.dir ?? clone, branch: run.branch, base: run.baseCommit, head: run.headCommit },

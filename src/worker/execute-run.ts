@@ -2,6 +2,7 @@ import { mkdir } from "node:fs/promises";
 import { RunAborted } from "../abort.ts";
 import { type Ended, runAgent, stopOutcome } from "../agent/loop.ts";
 import type { Protocol } from "../agent/protocols/protocol.ts";
+import type { ModelParameters } from "../config/model-parameters.ts";
 import { type Claim, type RunRow, strikesUntilEnd } from "../db/claim.ts";
 import type { Store } from "../db/store.ts";
 import type { Environment } from "../environment/environment.ts";
@@ -33,6 +34,8 @@ export interface ModelBinding {
   protocol: Protocol;
   contextTokens: number;
   maxOutputTokens: number;
+  /** What the task and the configuration say of it, to be stored with the run. */
+  parameters: ModelParameters;
 }
 
 /** What a worker gives each run. */

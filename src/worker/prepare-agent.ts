@@ -2,6 +2,7 @@ import path from "node:path";
 import type { Agent } from "../agent/loop.ts";
 import { systemPrompt } from "../agent/protocols/prompt.ts";
 import { openRunLog, type RunLog } from "../agent/run-log.ts";
+import { addImages, imageReference } from "../agent/task-images.ts";
 import type { RunRow } from "../db/claim.ts";
 import { commandVariables } from "../environment/variables.ts";
 import { ConfigError } from "../errors.ts";
@@ -11,6 +12,7 @@ import { runPaths } from "../paths.ts";
 import { specSchema, type TaskSpec } from "../producer/task.ts";
 import { type ProtocolName, refusedTools } from "../protocol-name.ts";
 import { withoutCredentials } from "../redact.ts";
+import { loadImages } from "../stored-images.ts";
 import { describeUnknownTool } from "../tools/names.ts";
 import type { Tool } from "../tools/tool.ts";
 import type { Workspace } from "../workspace/workspace.ts";
@@ -79,13 +81,14 @@ async function begin({ work, spec, binding, workspace, log, tools }: Started): P
   const template = spec.systemPrompt ?? resources.systemPrompt;
   const system = await systemPrompt({ protocol, template, tools: schemas });
   const prompt = { system, tools: schemas };
-  const { name: model, baseUrl, provider } = binding;
+  const { name: model, baseUrl, provider, parameters: modelParameters } = binding;
   const fixed = {
     model,
     baseUrl,
     ...(provider && { provider }),
     protocol: protocol.name,
     environment: "local" as const,
+    modelParameters,
   };
   const hash = await resources.store.begin(claim, {
     prompt: JSON.stringify(prompt),
@@ -95,9 +98,15 @@ async function begin({ work, spec, binding, workspace, log, tools }: Started): P
     baseTree: workspace.baseTree,
   });
   failpoint("begin.committed");
-  log.start(prompt, hash, taskMessage(spec, workspace));
+  const note = binding.protocol.renderNote(taskMessage(spec, workspace));
+  log.start(prompt, hash, addImages(note, imageUrls(spec)));
   await log.committed();
   failpoint("task.committed");
+}
+
+/** As the log has them: stored ones by reference. */
+function imageUrls({ images = [] }: TaskSpec): string[] {
+  return images.map((image) => ("url" in image ? image.url : imageReference(image.hash)));
 }
 
 /** What a fork is told after the copied log: what to do, and that its files are elsewhere now. */
@@ -152,6 +161,8 @@ async function createAgent({ work, spec, binding, workspace, log, tools, watch }
     maxSteps: spec.maxSteps,
     budgetTokens: budgetOf(binding),
     maxOutputTokens: binding.maxOutputTokens,
+    parameters: binding.parameters,
+    images: await loadImages(resources.store, spec.images),
     signal,
     isStopping: resources.isStopping,
     snapshot: watch.snapshot,

@@ -29,7 +29,7 @@ export async function firstOwner(store: Store, options: Options = {}): Promise<O
   const text = JSON.stringify(prompt);
   const fixed = { spec: "{}", model: "m", baseCommit: null, baseTree: null };
   const hash = await store.begin(owner.claim, { ...fixed, prompt: text });
-  owner.log.start(prompt, hash, taskText);
+  owner.log.start(prompt, hash, protocol.renderNote(taskText));
   await owner.log.committed();
   return owner;
 }

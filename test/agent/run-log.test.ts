@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { nextAction } from "../../src/agent/next-action.ts";
 import { buildWindow, chooseCut } from "../../src/agent/window.ts";
 import { LeaseLostError } from "../../src/errors.ts";
-import { anyTurn, taskText, turnOf } from "./fixture.ts";
+import { anyTurn, protocol, taskText, turnOf } from "./fixture.ts";
 import { firstOwner, nextOwner, type Owner, openTestStore, take } from "./owner.ts";
 
 const callTurn = (...ids: string[]) =>
@@ -41,7 +41,7 @@ describe("a run's log", () => {
     const store = await openTestStore();
     const first = await firstOwner(store);
     const second = await nextOwner(store, first);
-    second.log.start({ system: "You are an agent.", tools: [] }, "hash", taskText);
+    second.log.start({ system: "You are an agent.", tools: [] }, "hash", protocol.renderNote(taskText));
     await second.log.committed();
     const rows = await store.loadMessages(first.claim.runId);
     expect(rows.map(({ kind }) => kind)).toEqual(["system", "task"]);

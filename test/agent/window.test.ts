@@ -2,6 +2,7 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { windowTokens } from "../../src/agent/measurement.ts";
 import type { LogEntry } from "../../src/agent/next-action.ts";
+import { addImages } from "../../src/agent/task-images.ts";
 import { buildWindow, chooseCut, estimateWindow, needsCompaction } from "../../src/agent/window.ts";
 import { anyTurn, brokenPairs, calls, entriesOf, fold, logOf, note, result, taskText } from "./fixture.ts";
 
@@ -40,6 +41,18 @@ describe("the window", () => {
     if (state.task) state.task.message = { role: "user", content: [{ type: "text", text: "see" }, picture] };
     const parts = [{ type: "text", text: "see" }, picture, { type: "text", text: "moved" }];
     expect(buildWindow(state)[1]).toEqual({ role: "user", content: parts });
+  });
+
+  it("keeps the images of the task behind its text, word for word, and the record behind them", () => {
+    const state = stateOf(2);
+    const task = addImages({ role: "user", content: taskText }, ["blob:abc", "https://a.example/b.png"]);
+    if (state.task) state.task.message = task;
+    state.compaction = { throughSeq: 4, body: "all of it", tokens: 9 };
+    const [, shown] = buildWindow(state);
+    expect(shown?.content).toEqual([
+      ...(task.content as unknown[]),
+      { type: "text", text: expect.stringMatching(/--- Record .*---\nall of it$/) },
+    ]);
   });
 
   it("is estimated with all that a request sends", () => {

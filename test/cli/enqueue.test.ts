@@ -116,7 +116,7 @@ test.each([
   [["--budget-usd", "3"], "--budget-usd: not built yet"],
   [["--setup", "npm ci"], "--setup: not built yet"],
   [["--vars", "{}"], "--vars: not built yet"],
-  [["--model-parameters", "{}"], "--model-parameters: not built yet"],
+  [["--model-parameters", "[]"], "--model-parameters: expected an object such as"],
   [["--protocol", "xml"], '--protocol: expected "native" or "bash-block" or "react"'],
   [["--protocol", "bash-block", "--tools", "bash,read_file"], "tools: expected bash and no other tool"],
   [["--environment", "container"], '--environment: expected "local"'],

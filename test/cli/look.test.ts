@@ -65,10 +65,12 @@ test("show --json and list --json have exactly the fields of the contract", asyn
     reason: "finished",
     class: "success",
     phase: "finished",
+    images: [],
     steps: 2,
     maxSteps: 100,
     epoch: 1,
     model: "test-model",
+    modelParameters: {},
     protocol: "native",
     environment: "local",
     workspace: {

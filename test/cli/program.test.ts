@@ -10,7 +10,7 @@ test("--version is the package's, --help names every command", async () => {
   const { stdout, code } = await pawl(["--help"]);
   expect(code).toBe(0);
   const names =
-    "demo run enqueue worker status list show logs diff export apply cancel pause resume retry doctor stop backup";
+    "demo run enqueue worker status list show logs diff export apply cancel pause resume retry doctor stop backup tools";
   for (const name of names.split(" ")) expect(stdout).toMatch(new RegExp(`^ {2}${name}\\b`, "m"));
   expect((await pawl(["run", "--help"])).stdout).toContain("--max-steps");
   expect((await pawl(["help", "enqueue"])).stdout).toContain("--priority");
@@ -27,7 +27,6 @@ test.each([
   [["list", "--limit", "none"], "expected --limit to be a whole number above 0, got none"],
   [["run", "x", "--continue", "y"], "--continue is not built yet"],
   [["demo", "--break", "all"], "--break: expected format, timeout, unknown-tool, got all"],
-  [["doctor", "--model"], "--model is not built yet"],
 ])("pawl %j is wrong use: one line on stderr, exit code 2", async (words, message) => {
   const { pawl } = commandLine({ env: { OPENAI_API_KEY: "k" } });
   const { stdout, stderr, code } = await pawl(words);

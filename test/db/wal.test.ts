@@ -79,7 +79,7 @@ async function makeHistory(file: string): Promise<string[]> {
   const hash = await history.commit(() =>
     store.begin(first.claim, { ...begun, baseCommit: null, baseTree: null }),
   );
-  first.log.start(prompt, hash, taskText);
+  first.log.start(prompt, hash, protocol.renderNote(taskText));
   await history.commit(first.log.committed);
   await ask(history, first);
   await answerCalls(history, first);

@@ -116,7 +116,7 @@ export function describeFence(open: StoreFactory): void {
         ...["enqueue", "claim", "cancel", "pause", "resume", "retry", "wakeDue", "loadUnpublished"],
         ...["markPublished", "registerWorker", "keepLease", "loadWorkers", "removeWorker"],
         ...["dataVersion"],
-        ...["getRun", "findRun", "loadRuns", "loadTail", "loadMessages", "getBlob", "loadCalls"],
+        ...["getRun", "findRun", "loadRuns", "loadTail", "loadMessages", "getBlob", "putBlob", "loadCalls"],
         ...["loadModelCalls", "loadCompactions", "loadSnapshots", "loadEvents", "countRuns", "countOwned"],
         ...[
           "loadAsked",
