@@ -7,22 +7,24 @@ CREATE TABLE `budgets` (
 );
 --> statement-breakpoint
 CREATE TABLE `gate_slots` (
-	`provider` text NOT NULL,
+	`name` text NOT NULL,
 	`worker_id` text NOT NULL,
 	`held` integer NOT NULL,
-	PRIMARY KEY(`provider`, `worker_id`),
+	PRIMARY KEY(`name`, `worker_id`),
 	FOREIGN KEY (`worker_id`) REFERENCES `workers`(`id`) ON UPDATE no action ON DELETE cascade
 );
 --> statement-breakpoint
 CREATE TABLE `gates` (
-	`provider` text PRIMARY KEY NOT NULL,
-	`paused_until` integer,
+	`name` text PRIMARY KEY NOT NULL,
 	`reason` text,
+	`note` text,
+	`paused_until` integer,
 	`concurrency` integer,
-	`minute` integer DEFAULT 0 NOT NULL,
-	`minute_requests` integer DEFAULT 0 NOT NULL,
-	`minute_tokens` integer DEFAULT 0 NOT NULL,
-	`updated_at` integer NOT NULL
+	`interval_ms` integer DEFAULT 0 NOT NULL,
+	`next_at` integer DEFAULT 0 NOT NULL,
+	`served` integer DEFAULT 0 NOT NULL,
+	`refusals` integer DEFAULT 0 NOT NULL,
+	`refused_at` integer DEFAULT 0 NOT NULL
 );
 --> statement-breakpoint
 DROP INDEX `calls_open`;--> statement-breakpoint

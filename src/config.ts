@@ -6,6 +6,7 @@ import { loadConfigFile } from "./config/file.ts";
 import { type ModelParameters, modelParametersField } from "./config/model-parameters.ts";
 import {
   checkFields,
+  hoursOfDay,
   integer,
   kebabCase,
   list,
@@ -13,9 +14,11 @@ import {
   parseTexts,
   secret,
   text,
+  timeOfDay,
 } from "./config/validation.ts";
 import { readVariables, type Variable } from "./config/variables.ts";
 import { ConfigError } from "./errors.ts";
+import { openingHours } from "./limits/hours.ts";
 import type { LogLevel } from "./log.ts";
 import type { Timeouts } from "./model/deadline.ts";
 import { providerAt, providerNames } from "./model/profiles.ts";
@@ -62,6 +65,11 @@ const settingsSchema = z.strictObject({
     .optional()
     .meta({ type: "text", description: '"silent", "info" or "debug"' }),
   concurrency: integer("a whole number of runs", { minimum: 1, maximum: 1000 }),
+  requestsPerMinute: integer("a whole number of requests", { minimum: 1, maximum: 1_000_000 }),
+  tokensPerMinute: tokens(),
+  fallbackModels: list("a list of names of models"),
+  allowedHours: hoursOfDay(),
+  latestStart: timeOfDay(),
 });
 
 /** What a configuration file may say. Paths are relative to the file. */
@@ -107,6 +115,14 @@ export interface Config {
   logLevel: LogLevel;
   /** Runs a worker works on at once. */
   concurrency: number;
+  /** Most requests and tokens a minute, of each model and by all workers. */
+  requestsPerMinute: number | null;
+  tokensPerMinute: number | null;
+  /** Models of the same service to ask where the configured one may not be asked for long. */
+  fallbackModels: string[];
+  /** When requests are sent, and until when runs begin; see `limits/hours.ts`. */
+  allowedHours: string | null;
+  latestStart: string | null;
 }
 
 const variableFields: Record<string, keyof Settings> = {
@@ -137,6 +153,7 @@ export async function loadConfig(options: {
   const fromVariables = readVariableSettings(variables);
   const fromFlags = checkSettings(parseTexts(settingsSchema, flags), (name) => `--${kebabCase(name)}`);
   const settings = over(over(fromFile, fromVariables), withAbsolutePaths(fromFlags, cwd));
+  openingHours(settings);
   const { connectTimeoutMs, firstTokenTimeoutMs, silenceTimeoutMs, requestTimeoutMs } = settings;
   const timeouts = { connectTimeoutMs, firstTokenTimeoutMs, silenceTimeoutMs, requestTimeoutMs };
   return {
@@ -163,6 +180,11 @@ export async function loadConfig(options: {
     db: "embedded",
     logLevel: settings.logLevel ?? "info",
     concurrency: settings.concurrency ?? 4,
+    requestsPerMinute: settings.requestsPerMinute ?? null,
+    tokensPerMinute: settings.tokensPerMinute ?? null,
+    fallbackModels: settings.fallbackModels ?? [],
+    allowedHours: settings.allowedHours ?? null,
+    latestStart: settings.latestStart ?? null,
   };
 }
 

@@ -26,6 +26,7 @@ export type Unsupported = "tools" | "stream" | "stream_options";
 
 interface ModelErrorOptions {
   retryAfterMs?: number | undefined;
+  isLimit?: boolean;
   mayBeBilled?: boolean | undefined;
   unsupported?: Unsupported | undefined;
   cause?: unknown;
@@ -41,13 +42,30 @@ export class ModelError extends Error {
   readonly mayBeBilled: boolean;
   /** Why it was refused, where that is something that can be done without. */
   readonly unsupported: Unsupported | undefined;
+  /** Whether it says that too much is asked of the provider, whatever was asked. */
+  readonly isLimit: boolean;
 
   constructor(kind: ModelErrorKind, message: string, options: ModelErrorOptions = {}) {
     super(message, { cause: options.cause });
     this.kind = kind;
     this.retryAfterMs = options.retryAfterMs;
-    this.mayBeBilled = options.mayBeBilled ?? kind === "retry";
+    this.isLimit = options.isLimit ?? false;
+    this.mayBeBilled = options.mayBeBilled ?? (kind === "retry" && !this.isLimit);
     this.unsupported = options.unsupported;
+  }
+}
+
+/** No model may be asked now, and for so long that the run gives its place in the worker away: it waits. */
+export class ModelWait extends Error {
+  override name = "ModelWait";
+  readonly kind: "quota" | "auth" | "timer";
+  /** Epoch milliseconds; null where only people can say. */
+  readonly wakeAt: number | null;
+
+  constructor(kind: ModelWait["kind"], note: string, wakeAt: number | null) {
+    super(note);
+    this.kind = kind;
+    this.wakeAt = wakeAt;
   }
 }
 

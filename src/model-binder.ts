@@ -1,6 +1,7 @@
 import { createProtocol } from "./agent/protocols/create.ts";
 import { type ModelParameters, mergeParameters } from "./config/model-parameters.ts";
 import {
+  configuredUrl,
   type ModelSettings,
   resolveModelSettings,
   resolveRunSettings,
@@ -8,6 +9,8 @@ import {
 } from "./config/model-settings.ts";
 import type { Config } from "./config.ts";
 import { ConfigError } from "./errors.ts";
+import { accountOf, type Gate, type GateOptions, openGate } from "./limits/gate.ts";
+import { openingHours } from "./limits/hours.ts";
 import type { Model } from "./model/model.ts";
 import { defaultBaseUrl, type Profile, profileOf } from "./model/profiles.ts";
 import { contextWindowOf } from "./model/windows.ts";
@@ -25,8 +28,22 @@ export async function findOwnModel(config: Config, own?: Model): Promise<Model |
  * a model of the program's or of the configured module: runs that began at a service stay there. Throws ConfigError where
  * the settings do not suffice.
  */
-export function modelBinder(config: Config, own: Model | undefined) {
+export function modelBinder(
+  config: Config,
+  own: Model | undefined,
+  gateOptions: Pick<GateOptions, "store" | "redact">,
+) {
   const clients = new Map<string, Model>();
+  const gates = new Map<string, Gate>();
+
+  /** One an account and process: it knows what is under way here. */
+  function gateOf({ baseUrl, apiKey }: { baseUrl: string; apiKey: string | null }): Gate {
+    const account = accountOf(baseUrl, apiKey);
+    const gate = gates.get(account) ?? openGate({ ...gateOptions, account, limits: config });
+    gates.set(account, gate);
+    return gate;
+  }
+
   return async (spec: TaskSpec): Promise<ModelBinding> => {
     const { fixed } = spec;
     const protocolName = fixed?.protocol ?? spec.protocol ?? config.protocol;
@@ -43,6 +60,8 @@ export function modelBinder(config: Config, own: Model | undefined) {
         provider: null,
         protocol,
         parameters,
+        gate: null,
+        ...limitsOf(config, spec, true),
         ...ownModelWindow(limited),
       };
     }
@@ -51,12 +70,13 @@ export function modelBinder(config: Config, own: Model | undefined) {
       fixed && begunAt !== null
         ? resolveRunSettings(limited, { ...fixed, baseUrl: begunAt })
         : resolveModelSettings(limited, spec.model);
-    const { baseUrl, provider, contextTokens, maxOutputTokens } = settings;
+    const { baseUrl, provider, apiKey, contextTokens, maxOutputTokens } = settings;
     const profile = profileOf(baseUrl, provider);
     requireImageSupport(profile, spec.images);
     const place = `${provider} ${baseUrl}`;
     const client = clients.get(place) ?? (await openClient(config, settings));
     clients.set(place, client);
+    const isConfigured = baseUrl === configuredUrl(config);
     return {
       model: client,
       name,
@@ -64,6 +84,8 @@ export function modelBinder(config: Config, own: Model | undefined) {
       provider,
       protocol: createProtocol(protocolName, profile),
       parameters,
+      gate: gateOf({ baseUrl, apiKey }),
+      ...limitsOf(config, spec, isConfigured),
       contextTokens,
       maxOutputTokens,
     };
@@ -95,6 +117,13 @@ const lostModel =
 /** The settings with the limit of a reply that a task asks for; without one it hangs on the window. */
 export function withLimitOf(config: Config, parameters: ModelParameters): Config {
   return { ...config, maxOutputTokens: parameters.maxOutputTokens ?? null };
+}
+
+/** Of the task, else as configured. The configured models in its place are those of the configured service. */
+function limitsOf(config: Config, spec: TaskSpec, isConfigured: boolean) {
+  const { fallbackModels = isConfigured ? config.fallbackModels : [] } = spec;
+  const { allowedHours = config.allowedHours, latestStart = config.latestStart } = spec;
+  return { fallbackModels, hours: openingHours({ allowedHours, latestStart }) };
 }
 
 /** The window of a program's own model, of which nothing is known. Throws ConfigError if it has no room for a prompt. */

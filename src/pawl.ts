@@ -169,7 +169,7 @@ export async function openPawl(options: PawlOptions = {}): Promise<Pawl> {
         systemPrompt: config.systemPrompt ?? (await loadPrompt("agent")),
         commandTimeoutMs: config.commandTimeoutMs,
         maxResultChars,
-        bindModel: modelBinder(config, await loadModel()),
+        bindModel: modelBinder(config, await loadModel(), { store, redact }),
         env,
         redact,
         concurrency,

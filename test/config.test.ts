@@ -42,6 +42,11 @@ describe("order of settings", () => {
       logLevel: "info",
       concurrency: 4,
       keys: {},
+      requestsPerMinute: null,
+      tokensPerMinute: null,
+      fallbackModels: [],
+      allowedHours: null,
+      latestStart: null,
     });
   });
 
@@ -235,5 +240,21 @@ describe("errors", () => {
       "OPENAI_BASE_URL: expected an http or https URL, got a text that is no URL",
     );
     expect(messages[5]).toContain("at line 1, column");
+  });
+});
+
+describe("hours", () => {
+  it.each([
+    ["allowedHours", "22-6", 'expected hours such as 22:00-06:00, or 22:00-06:00 Europe/Berlin, got "22-6"'],
+    ["latestStart", "late", 'expected a time of the day such as 05:00, got "late"'],
+  ])("%s is refused where it is none", async (name, value, message) => {
+    const cwd = temporaryFolder({ "pawl.config.json": JSON.stringify({ [name]: value }) });
+    expect(await refusal(load(cwd))).toContain(`${name}: ${message}`);
+  });
+
+  it("are refused where the latest start is outside of them", async () => {
+    const hours = { allowedHours: "22:00-06:00", latestStart: "12:00" };
+    const cwd = temporaryFolder({ "pawl.config.json": JSON.stringify(hours) });
+    expect(await refusal(load(cwd))).toContain("expected latestStart to be within the allowed hours");
   });
 });

@@ -5,6 +5,7 @@ import type { Model, ModelRequest } from "../model/model.ts";
 import { crashLoopError, type Outcome, outcomeOf, type WaitKind } from "../outcome.ts";
 import type { Tool, ToolContext } from "../tools/tool.ts";
 import { act, endStarted } from "./act.ts";
+import type { RunGate } from "./admission.ts";
 import { nextAction } from "./next-action.ts";
 import type { Protocol } from "./protocols/protocol.ts";
 import type { RunLog } from "./run-log.ts";
@@ -28,6 +29,8 @@ export interface Agent {
   images?: ReadonlyMap<string, string>;
   /** How the model is to answer, summaries included. */
   parameters?: ModelRequest["parameters"];
+  /** Says when which model may be asked; without it always, and only the run's own. */
+  gate?: RunGate;
   /** Aborted with a RunAborted that says why. */
   signal: AbortSignal;
   /** True once the worker wants to stop: the run is left at the next checkpoint. */

@@ -1,8 +1,10 @@
 import { ModelError, messageOf } from "../errors.ts";
 import { failpoint } from "../failpoint.ts";
+import type { Pass } from "../limits/gate.ts";
 import { delayBefore, type RetryPolicy, retryDefaults } from "../limits/retry.ts";
 import type { ModelReply, ModelRequest } from "../model/model.ts";
 import { sleep } from "../sleep.ts";
+import { admit } from "./admission.ts";
 import type { Agent } from "./loop.ts";
 
 /** A wait looks this often whether the worker wants to stop. */
@@ -22,53 +24,84 @@ export interface Answered {
 /**
  * Asks the model, again while that may help. Each request has a row of its own in the database, which is there before it
  * is sent; one that fails is settled here. Null: broken off, because the run was paused or cancelled or the worker stops;
- * the loop says what that means. Throws ModelError where asking again is of no use, and LeaseLostError.
+ * the loop says what that means. Throws ModelError where asking again is of no use,
+ * ModelWait where nobody may be asked for long, and LeaseLostError.
  */
 export async function requestModel(
   agent: Agent,
   purpose: "step" | "summary",
   request: ModelRequest,
 ): Promise<Answered | null> {
-  const startedAt = performance.now();
-  for (let attempt = 1; ; attempt += 1) {
-    const n = await plan(agent, purpose);
+  let tries = { attempt: 1, startedAt: performance.now() };
+  for (;;) {
+    const pass = await admit(agent, request, tries.startedAt);
+    if (pass === null) return null;
+    const n = await plan(agent, purpose, pass);
     if (n === null) return null;
     try {
-      const reply = await agent.model.ask(request, agent.signal);
+      const reply = await agent.model.ask({ ...request, model: pass.model }, agent.signal);
       failpoint(failpoints[purpose].answered);
+      pass.served();
       return { n, reply };
     } catch (error) {
       agent.log.failModelCall(n, messageOf(error));
-      if (agent.signal.aborted) return null;
-      await waitBeforeRetry(agent, { error, attempt, startedAt });
+      if (agent.signal.aborted) {
+        pass.left();
+        return null;
+      }
+      // What the provider's limits refused costs no attempt: the gate says when the next request may go.
+      if (!(await pass.refused(error))) tries = await tryAgain(agent, { error, pass, ...tries });
       if (agent.signal.aborted || agent.isStopping()) return null;
     }
   }
 }
 
 /** Null where the run is not wanted any more: nothing is sent. */
-async function plan(agent: Agent, purpose: "step" | "summary"): Promise<number | null> {
-  const { log } = agent;
-  const n = log.plan(purpose, agent.modelName);
-  await log.committed();
-  failpoint(failpoints[purpose].planned);
-  await log.confirmOwned();
+async function plan({ log }: Agent, purpose: "step" | "summary", pass: Pass): Promise<number | null> {
+  const n = log.plan(purpose, pass.model);
+  try {
+    await log.committed();
+    failpoint(failpoints[purpose].planned);
+    await log.confirmOwned();
+  } catch (error) {
+    pass.left();
+    throw error;
+  }
   const { cancelAt, pauseAt } = log.asked();
   if (cancelAt === null && pauseAt === null) return n;
+  pass.left();
   log.failModelCall(n, `not sent: the run was ${cancelAt === null ? "paused" : "cancelled"}`);
   return null;
 }
 
-/** Waits as long as the failure asks for; throws it where asking again is of no use. */
+interface Tries {
+  attempt: number;
+  startedAt: number;
+}
+
+/** Waits as long as the failure asks for, or turns to another model; throws it where both are of no use. */
+async function tryAgain(
+  agent: Agent,
+  { error, pass, attempt, startedAt }: Tries & { error: unknown; pass: Pass },
+): Promise<Tries> {
+  if (!(error instanceof ModelError)) throw error;
+  if (await waitBeforeRetry(agent, { error, attempt, startedAt })) return { attempt: attempt + 1, startedAt };
+  const { fallbackModels = [] } = agent.gate ?? {};
+  const hasOther = fallbackModels.length > 0 && pass.model !== fallbackModels.at(-1);
+  if (!hasOther || (error.kind !== "retry" && error.kind !== "invalid")) throw error;
+  await pass.failed(error);
+  return { attempt: 1, startedAt: performance.now() };
+}
+
+/** False where asking the same again is of no use. */
 async function waitBeforeRetry(
   agent: Agent,
-  { error, attempt, startedAt }: { error: unknown; attempt: number; startedAt: number },
-): Promise<void> {
-  if (!(error instanceof ModelError)) throw error;
+  { error, attempt, startedAt }: Tries & { error: ModelError },
+): Promise<boolean> {
   const policy: RetryPolicy = { ...retryDefaults, ...agent.retry };
   const delayMs = delayBefore(error, attempt, policy);
   const isTooLate = (delayMs ?? 0) + performance.now() - startedAt > policy.maxRetryMs;
-  if (delayMs === undefined || isTooLate) throw error;
+  if (delayMs === undefined || isTooLate) return false;
   const { attempts } = policy;
   agent.logger.info("model.retried", { attempt, attempts, delayMs, error: error.message });
   await agent.log.committed();
@@ -76,4 +109,5 @@ async function waitBeforeRetry(
   while (performance.now() < until && !agent.isStopping() && !agent.signal.aborted) {
     await sleep(Math.min(stopLookMs, until - performance.now()), agent.signal).catch(() => {});
   }
+  return true;
 }

@@ -1,4 +1,4 @@
-import type { Claim } from "../db/claim.ts";
+import type { Claim, RunRow } from "../db/claim.ts";
 import type { NewMessage } from "../db/log.ts";
 import type { CallState, MessageKind } from "../db/schema.ts";
 import type { Store } from "../db/store.ts";
@@ -22,11 +22,9 @@ import type { Protocol } from "./protocols/protocol.ts";
 import { findRedacted, restoreArguments } from "./redacted-calls.ts";
 import { estimateWindow } from "./window.ts";
 
-/** What was asked of the run from outside. */
-export interface Asked {
-  cancelAt: number | null;
-  pauseAt: number | null;
-}
+/** When people asked the run to end or to pause. */
+export type Asked = Pick<RunRow, "cancelAt" | "pauseAt">;
+const notAsked: Asked = { cancelAt: null, pauseAt: null };
 
 /**
  * A run's log as its owner sees it: the folded state, and the verbs that append to both the state and the database.
@@ -56,7 +54,7 @@ export function openRunLog(options: RunLogOptions) {
   let tree: string | null = null;
   /** What the model must be told, and the workspace that it speaks of. */
   let notice: { text: string; tree: string | null } | null = null;
-  let asked: Asked = { cancelAt: null, pauseAt: null };
+  let asked: Asked = notAsked;
   /** Whether the model was shown the mark of a secret, which it may send back. */
   let isMarked = false;
 
@@ -242,8 +240,11 @@ export function openRunLog(options: RunLogOptions) {
     /** The newest snapshot of the workspace. */
     tree: (): string | null => tree,
 
-    /** What people asked of the run, as of the last plan. */
+    /** What people asked of the run, as of the last plan or look. */
     asked: (): Asked => asked,
+    lookAsked: async (): Promise<void> => {
+      asked = (await store.loadAsked(claim.workerId)).find(({ id }) => id === claim.runId) ?? notAsked;
+    },
     measured: (): Measurement | null => measured,
   };
 }

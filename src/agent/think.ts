@@ -1,4 +1,4 @@
-import { ModelError } from "../errors.ts";
+import { ModelError, ModelWait } from "../errors.ts";
 import type { ModelRequest } from "../model/model.ts";
 import { outcomeOf, type Reason } from "../outcome.ts";
 import { findTool } from "../tools/execute.ts";
@@ -18,10 +18,16 @@ export async function think(agent: Agent): Promise<Ended | undefined> {
   try {
     return await ask(agent);
   } catch (error) {
+    if (error instanceof ModelWait) return waitEnd(error);
     if (!(error instanceof ModelError) || error.kind !== "auth") throw error;
     // The key is mended by a person: the run waits for that, and is not lost.
     return { wait: { kind: "auth", note: error.message, wakeAt: null } };
   }
+}
+
+/** How a run is parked that cannot ask any model now. */
+function waitEnd({ kind, message: note, wakeAt }: ModelWait): Extract<Ended, { wait: unknown }> {
+  return { wait: { kind, note, wakeAt } };
 }
 
 async function ask(agent: Agent): Promise<Ended | undefined> {

@@ -56,6 +56,8 @@ export async function run(prompt: string, options: Options): Promise<void> {
   const pawl = await openPawl({ settings, logger: progress.logger });
   try {
     await pawl.requireRunnable(task.spec);
+    // Who asks for one run here and now may have mended what shut the gate.
+    await pawl.store.openGates(["auth", "quota"]);
     const id = await enqueueOne(pawl, task, progress);
     progress.note(`run ${id} with ${model}`);
     if (task.spec.repo === null && task.spec.dir === null)

@@ -1,10 +1,10 @@
 import { freedKind } from "../db/freed.ts";
-import type { EventRow } from "../db/read.ts";
+import type { EventRow, ModelCallRow } from "../db/read.ts";
 import { byteSize } from "../disk.ts";
 import type { TaskImage } from "../producer/task.ts";
 import { notesOf, phaseOf, type RunReport, reportRun } from "../report/run-view.ts";
 import { storedSpec } from "../report/stored-spec.ts";
-import { copied, duration, flat } from "../report/text.ts";
+import { copied, counted, duration, flat } from "../report/text.ts";
 import { withStore } from "./look.ts";
 import { paint, print, printJson } from "./output.ts";
 
@@ -21,7 +21,8 @@ export async function show(reference: string, options: { json?: boolean }): Prom
         workspace: { ...run.workspace, ...(freed && { freedAt: freed.at }) },
       });
     const { copiedSteps } = row;
-    const facts = { prompt: storedSpec(row).prompt, events, notes: notesOf(row), copiedSteps, freed };
+    const asked = describeAsked(await store.loadModelCalls(row.id), row.model);
+    const facts = { prompt: storedSpec(row).prompt, events, notes: notesOf(row), copiedSteps, freed, asked };
     for (const line of describe(run, facts)) print(line);
   });
 }
@@ -40,9 +41,19 @@ interface Facts {
   notes: string[];
   copiedSteps: number;
   freed: ReturnType<typeof findFreed>;
+  asked: string | null;
 }
 
-function describe(run: RunReport, { prompt, events, notes, copiedSteps, freed }: Facts): string[] {
+/** How often each model was asked, where it was not always the run's own. */
+function describeAsked(calls: ModelCallRow[], own: string | null): string | null {
+  if (calls.every(({ model }) => model === own)) return null;
+  const models = [...new Set(calls.map(({ model }) => model))];
+  return models
+    .map((name) => `${name} ${counted(calls.filter(({ model }) => model === name).length, "time")}`)
+    .join(", ");
+}
+
+function describe(run: RunReport, { prompt, events, notes, copiedSteps, freed, asked }: Facts): string[] {
   const end = run.finishedAt === null ? Date.now() : Date.parse(run.finishedAt);
   const { path, branch, base, head } = run.workspace;
   const facts: [string, string | null][] = [
@@ -65,6 +76,7 @@ function describe(run: RunReport, { prompt, events, notes, copiedSteps, freed }:
     ],
     ["steps", `${run.steps} of ${run.maxSteps}${copied(copiedSteps)}`],
     ["model", run.model],
+    ["asked", asked],
     ["protocol", run.protocol],
     ["parameters", describeParameters(run.modelParameters)],
     [

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { reportStatus, type StatusReport } from "../report/status.ts";
-import { counted } from "../report/text.ts";
+import { counted, flat, localTime } from "../report/text.ts";
 import { type Look, openLook } from "./look.ts";
 import { eraseLines, exitOnInterrupt, paint, print, printJson, type Style } from "./output.ts";
 
@@ -85,6 +85,12 @@ function describe(report: StatusReport, options: StatusOptions): string[] {
     `${counted(report.total, "run")}${of}${counts.length > 0 ? `: ${counts.join(", ")}` : ""}`,
     ...(reasons.length > 0 ? [`ended   ${reasons.join(", ")}`] : []),
     `tokens  ${promptTokens} in (${cachedTokens} cached), ${completionTokens} out`,
+    ...report.waiting
+      .filter(({ kind }) => kind !== "paused")
+      .map(({ kind, count, wakeAt, note }) => `waits   ${count} ${kind}${until(wakeAt)}: ${flat(note)}`),
+    ...report.gates.map(
+      ({ model, reason, until: at, note }) => `gate    ${model}: ${reason}${until(at)}: ${flat(note)}`,
+    ),
     ...report.workers.map(
       ({ id, host, pid, running, note }) =>
         `worker  ${id} on ${host}, pid ${pid}: ${running} running${note === null ? "" : `; ${note}`}`,
@@ -92,4 +98,8 @@ function describe(report: StatusReport, options: StatusOptions): string[] {
     ...(isStuck ? ["worker  none is alive: start one with pawl worker"] : []),
     `data    ${report.dataDir}`,
   ];
+}
+
+function until(at: string | null): string {
+  return at === null ? " until pawl resume" : ` until ${localTime(at)}`;
 }

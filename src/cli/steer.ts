@@ -29,6 +29,9 @@ export async function steer(verb: string, references: string[], options: Options
   const changes = verb === "retry" ? await readChanges(options) : {};
   await withStore(async ({ store }) => {
     const chosen = await chooseRuns(store, { verb, references, options, changes });
+    const waitsForProvider = chosen.some(({ waitKind }) => waitKind === "auth" || waitKind === "quota");
+    // Once, and first: what is then still wrong is found by one request, and shuts the gate for the others.
+    if (verb === "resume" && waitsForProvider) await store.openGates();
     for (const run of chosen) {
       const steered = await change(store, { verb, id: run.id, changes });
       if (options.json) printJson(steered);

@@ -113,7 +113,7 @@ export function resolveWindow(
   );
 }
 
-function configuredUrl({ baseUrl, provider }: Configured): string {
+export function configuredUrl({ baseUrl, provider }: Configured): string {
   const known = providerNamed(provider);
   if (baseUrl !== null || known === undefined) return baseUrl ?? defaultBaseUrl;
   if (known.baseUrl !== null) return known.baseUrl;

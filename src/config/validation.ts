@@ -1,5 +1,6 @@
 import { closest, distance } from "fastest-levenshtein";
 import { z } from "zod";
+import { parseHours, parseTime } from "../limits/hours.ts";
 
 /** How a field is written as text, in a variable or a flag: a list is separated by commas. */
 export type FieldType = "text" | "integer" | "list" | "json";
@@ -85,6 +86,16 @@ export function list(description: string) {
   return z.array(z.string().regex(/\S/)).optional().meta({ type: "list", description });
 }
 
+/** Hours in which work is allowed. */
+export function hoursOfDay() {
+  return readable("hours such as 22:00-06:00, or 22:00-06:00 Europe/Berlin", parseHours);
+}
+
+/** The latest time at which something may begin. */
+export function timeOfDay() {
+  return readable("a time of the day such as 05:00", parseTime);
+}
+
 /** What a field is for and how it is written. */
 export function metaOf(field: z.core.$ZodType): { type: FieldType; description: string; isSecret: boolean } {
   const meta = z.globalRegistry.get(field);
@@ -123,6 +134,14 @@ function parseJson(value: string): unknown {
   } catch {
     return value;
   }
+}
+
+function readable(description: string, read: (value: string) => unknown) {
+  const schema = z.string().superRefine((value, context) => {
+    if (read(value) !== undefined) return;
+    context.addIssue({ code: "custom", message: `expected ${description}, got ${describeValue(value)}` });
+  });
+  return text(description, schema);
 }
 
 function explain(issue: z.core.$ZodIssue, schema: z.ZodObject, given: Record<string, unknown>): string {

@@ -1,4 +1,5 @@
 import { and, eq, sql } from "drizzle-orm";
+import type { WaitKind } from "../outcome.ts";
 import { requireBatch } from "./batches.ts";
 import { runs, workers } from "./schema.ts";
 import type { StoreContext } from "./store.ts";
@@ -44,6 +45,28 @@ export function countVerbs({ sqlite, db, read }: StoreContext) {
           .where(inBatch)
           .get() ?? { promptTokens: 0, completionTokens: 0, cachedTokens: 0 };
         return { counts, usage };
+      });
+    },
+
+    /** What runs wait for: how many for each kind, when the first of them wakes, and its note. */
+    countWaiting(
+      batch?: string,
+    ): Promise<{ kind: WaitKind | null; count: number; wakeAt: number | null; note: string | null }[]> {
+      return read(() => {
+        const inBatch = batch === undefined ? undefined : eq(runs.batchId, requireBatch(db, batch));
+        return db
+          .select({
+            kind: runs.waitKind,
+            count: sql<number>`count(*)`,
+            // SQLite takes the other columns from the row that has the least.
+            wakeAt: sql<number | null>`min(wake_at)`,
+            note: runs.waitNote,
+          })
+          .from(runs)
+          .where(and(sql`status = 'waiting' AND superseded = 0`, inBatch))
+          .groupBy(runs.waitKind)
+          .orderBy(runs.waitKind)
+          .all();
       });
     },
 

@@ -233,27 +233,38 @@ export const budgets = sqliteTable("budgets", {
   usedTokens: integer("used_tokens").notNull().default(0),
 });
 
-/** What all workers know of a provider: how many requests it takes at once, when it may be asked again. */
+/** What all workers know of a provider's account, or of one model there: whether and when it may be asked. */
 export const gates = sqliteTable("gates", {
-  provider: text("provider").primaryKey(),
+  /** `<origin>`, with a hash of the key where there is one; of a model also its name. */
+  name: text("name").primaryKey(),
+  /** Why nothing may be sent; null: it is open. */
+  reason: text("reason").$type<GateReason>(),
+  /** In the provider's words. */
+  note: text("note"),
+  /** Null with a reason: until people say so. */
   pausedUntil: integer("paused_until"),
-  reason: text("reason"),
+  /** Requests at once; null: no bound is known. */
   concurrency: integer("concurrency"),
-  minute: integer("minute").notNull().default(0),
-  minuteRequests: integer("minute_requests").notNull().default(0),
-  minuteTokens: integer("minute_tokens").notNull().default(0),
-  updatedAt: integer("updated_at").notNull(),
+  /** Least time from one request to the next, learned; 0: none. */
+  intervalMs: integer("interval_ms").notNull().default(0),
+  nextAt: integer("next_at").notNull().default(0),
+  /** Replies since the concurrency grew. */
+  served: integer("served").notNull().default(0),
+  /** Refusals in a row, and when the last one came. */
+  refusals: integer("refusals").notNull().default(0),
+  refusedAt: integer("refused_at").notNull().default(0),
 });
+export type GateReason = "busy" | "quota" | "auth" | "failing";
 
 /** Requests that a worker has under way; those of a worker without a lease count no more. */
 export const gateSlots = sqliteTable(
   "gate_slots",
   {
-    provider: text("provider").notNull(),
+    name: text("name").notNull(),
     workerId: text("worker_id")
       .notNull()
       .references(() => workers.id, { onDelete: "cascade" }),
     held: integer("held").notNull(),
   },
-  (t) => [primaryKey({ columns: [t.provider, t.workerId] })],
+  (t) => [primaryKey({ columns: [t.name, t.workerId] })],
 );

@@ -7,6 +7,7 @@ import { enqueueVerbs } from "./enqueue.ts";
 import { finishVerbs } from "./finish.ts";
 import { forkVerbs } from "./fork.ts";
 import { freedVerbs } from "./freed.ts";
+import { gateVerbs } from "./gates.ts";
 import { hintVerbs } from "./hints.ts";
 import { logVerbs } from "./log.ts";
 import { metaVerbs } from "./meta.ts";
@@ -90,6 +91,7 @@ function verbsOf(connection: Connection, { file, newId, now = Date.now }: StoreO
     ...forkVerbs(context),
     ...stopVerbs(context),
     ...freedVerbs(context),
+    ...gateVerbs(context),
     now,
     waitForRoom: writer.waitForRoom,
     requireInPlace: connection.requireInPlace,

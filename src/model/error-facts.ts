@@ -1,4 +1,5 @@
 import { isObject, parseJson } from "./json.ts";
+import { retryAfterMs } from "./retry-after.ts";
 
 /** What an error body says. */
 export interface ErrorFacts {
@@ -79,7 +80,10 @@ function waitOf(error: Members, details: Members[]): number | undefined {
   const seconds = Number.parseFloat(delay ?? "");
   if (seconds >= 0) return seconds * 1_000;
   const headers = isObject(error.metadata) && isObject(error.metadata.headers) ? error.metadata.headers : {};
-  return retryAfterMs(new Headers(Object.entries(headers).map(([name, value]) => [name, String(value)])));
+  return retryAfterMs(
+    new Headers(Object.entries(headers).map(([name, value]) => [name, String(value)])),
+    Date.now(),
+  );
 }
 
 /** A message, or the messages of a list of problems, without the input that stands beside them. */
@@ -110,23 +114,4 @@ export function isPage(text: string): boolean {
 
 function asText(value: unknown): string {
   return typeof value === "string" ? value : (JSON.stringify(value) ?? "");
-}
-
-/** Larger numbers of a reset are instants in milliseconds, smaller ones in seconds. */
-const leastEpochMs = 100_000_000_000;
-const leastEpochSeconds = 1_000_000_000;
-
-/**
- * The wait that headers ask for, in milliseconds: `retry-after-ms`, `retry-after` in seconds or as a date, or an instant in
- * `x-ratelimit-reset`.
- */
-export function retryAfterMs(headers: Headers, now = Date.now()): number | undefined {
-  const exact = Number.parseFloat(headers.get("retry-after-ms") ?? "");
-  if (exact >= 0) return exact;
-  const text = headers.get("retry-after")?.trim() ?? "";
-  if (/^\d+(\.\d+)?$/.test(text)) return Number(text) * 1_000;
-  const reset = Number(headers.get("x-ratelimit-reset") ?? "");
-  const resetAt = reset >= leastEpochMs ? reset : reset >= leastEpochSeconds ? reset * 1_000 : Number.NaN;
-  const at = text === "" ? resetAt : Date.parse(text);
-  return Number.isNaN(at) ? undefined : Math.max(0, at - now);
 }

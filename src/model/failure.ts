@@ -1,6 +1,7 @@
 import { ModelError, type ModelErrorKind, type Unsupported } from "../errors.ts";
-import { type ErrorFacts, isPage, readErrorFacts, retryAfterMs } from "./error-facts.ts";
+import { type ErrorFacts, isPage, readErrorFacts } from "./error-facts.ts";
 import { keyVariablesOf } from "./profiles.ts";
+import { isLimitStatus, retryAfterMs } from "./retry-after.ts";
 
 /** A response that is no answer. */
 interface FailedResponse {
@@ -30,8 +31,10 @@ export function modelErrorOf(response: FailedResponse, redact: (text: string) =>
   const unsupported = status >= 400 ? unsupportedOf(facts) : undefined;
   const kind = unsupported === undefined ? kindOf(status, facts) : "invalid";
   const hint = hintOf(kind, status, response.baseUrl);
+  const waitMs = retryAfterMs(response.headers, Date.now()) ?? facts.retryAfterMs;
   return new ModelError(kind, `the model server answered ${status}: ${detail}${hint}`, {
-    retryAfterMs: retryAfterMs(response.headers) ?? facts.retryAfterMs,
+    retryAfterMs: waitMs,
+    isLimit: kind === "retry" && isLimitStatus(status, waitMs),
     mayBeBilled: response.hasBegun || mayBeBilled(status),
     unsupported,
   });

@@ -5,6 +5,7 @@ import {
   type Checked,
   checkFields,
   type FieldType,
+  hoursOfDay,
   integer,
   kebabCase,
   list,
@@ -12,6 +13,7 @@ import {
   metaOf,
   parseTexts,
   text,
+  timeOfDay,
 } from "../config/validation.ts";
 import { ConfigError } from "../errors.ts";
 import { protocolNames } from "../protocol-name.ts";
@@ -45,6 +47,9 @@ const fieldsSchema = z.strictObject({
   modelParameters: modelParametersField({ isStored: true }),
   tools: list("a list of names of tools"),
   systemPrompt: text("the path of a file that holds the system prompt"),
+  fallbackModels: list("a list of models to ask where the run's own may not be asked for long"),
+  allowedHours: hoursOfDay(),
+  latestStart: timeOfDay(),
   onInterrupt: choice("what becomes of the workspace after a call whose outcome is unknown", [
     "keep",
     "rollback",

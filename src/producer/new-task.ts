@@ -1,11 +1,12 @@
 import { readFileSync, realpathSync, statSync } from "node:fs";
 import type { ModelParameters } from "../config/model-parameters.ts";
-import { ConfigError } from "../errors.ts";
+import { ConfigError, messageOf } from "../errors.ts";
+import { openingHours } from "../limits/hours.ts";
 import { type ProtocolName, refusedTools } from "../protocol-name.ts";
 import { withoutCredentials } from "../redact.ts";
 import { checkTaskFields, fieldsFromFlags, resolvePaths, type TaskFields } from "./fields.ts";
 import { chooseImages, type FoundImage, inspectImage } from "./images.ts";
-import { defaultMaxSteps, type NewTask, type TaskChanges } from "./task.ts";
+import { defaultMaxSteps, limitFields, type NewTask, type TaskChanges, type TaskSpec } from "./task.ts";
 
 /** A task as a program gives it: the fields of a line of a task file. */
 export interface TaskInput {
@@ -30,6 +31,12 @@ export interface TaskInput {
   protocol?: ProtocolName;
   /** What becomes of the workspace after a call whose outcome is unknown; `keep` unless said. */
   onInterrupt?: "keep" | "rollback";
+  /** Models to ask where the run's own may not be asked for long. */
+  fallbackModels?: string[];
+  /** Such as `22:00-06:00`: when requests are sent. */
+  allowedHours?: string;
+  /** Such as `05:00`: until when the run may begin. */
+  latestStart?: string;
 }
 
 /** Why names of tools cannot be used, by name. */
@@ -113,7 +120,15 @@ export function changesFromFlags(options: { flags: Record<string, unknown>; cwd:
     ...(systemPrompt !== undefined && { systemPrompt }),
     ...(onInterrupt !== undefined && { onInterrupt }),
     ...(priority !== undefined && { priority }),
+    ...limitsOf(fields),
   };
+}
+
+/** Those of the fields that say when and whom the run may ask. */
+function limitsOf(fields: TaskFields): Partial<Pick<TaskSpec, (typeof limitFields)[number]>> {
+  return Object.fromEntries(
+    limitFields.flatMap((name) => (fields[name] === undefined ? [] : [[name, fields[name]]])),
+  );
 }
 
 /** A task from checked fields, with absolute paths and the text of its system prompt; or every reason why it is none. */
@@ -160,6 +175,7 @@ export function createTask(options: {
         ...(fields.protocol !== undefined && { protocol: fields.protocol }),
         ...(fields.modelParameters !== undefined && { modelParameters: fields.modelParameters }),
         ...(fields.onInterrupt !== undefined && { onInterrupt: fields.onInterrupt }),
+        ...limitsOf(fields),
       },
     },
   };
@@ -182,6 +198,11 @@ function problemsOf(fields: TaskFields, files: TaskFiles): string[] {
   if (ref !== undefined && repo === undefined) problems.push("ref: expected a repo with it, got none");
   if (dir !== undefined && files.folder(dir) === undefined) {
     problems.push(`dir: expected an existing folder, got ${dir}`);
+  }
+  try {
+    openingHours(fields);
+  } catch (error) {
+    problems.push(`latestStart: ${messageOf(error)}`);
   }
   return problems;
 }

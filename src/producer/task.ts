@@ -45,6 +45,11 @@ export const specSchema = z.object({
   protocol: z.enum(protocolNames).optional(),
   /** What becomes of the workspace after a call whose outcome is unknown; absent is `keep`. */
   onInterrupt: z.enum(["keep", "rollback"]).optional(),
+  /** Models to ask where the run's own may not be asked for long; absent is the configured ones. */
+  fallbackModels: z.array(z.string()).optional(),
+  /** When requests are sent, and until when the run may begin; absent is as configured. */
+  allowedHours: z.string().optional(),
+  latestStart: z.string().optional(),
   /** What a fork is told after the copied log. */
   followUp: z.string().optional(),
   /** What the first owner settled for good; absent until then. */
@@ -63,6 +68,9 @@ export const specSchema = z.object({
 });
 export type TaskSpec = z.infer<typeof specSchema>;
 
+export const limitFields = ["fallbackModels", "allowedHours", "latestStart"] as const;
+type LimitFields = (typeof limitFields)[number];
+
 /** What a new attempt at a task does differently. */
 export type TaskChanges = Partial<
   Pick<
@@ -75,6 +83,7 @@ export type TaskChanges = Partial<
     | "systemPrompt"
     | "protocol"
     | "onInterrupt"
+    | LimitFields
   > & {
     priority: number;
   }

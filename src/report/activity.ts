@@ -1,5 +1,5 @@
 import { readableArguments } from "./progress.ts";
-import { counted, duration } from "./text.ts";
+import { counted, duration, localTime } from "./text.ts";
 
 interface Doing {
   run: string;
@@ -39,6 +39,8 @@ export function createActivities(): Activities {
         }
         case "model.retried":
           return set(run, at, { what: `the model does not answer (retry ${facts.attempt})` });
+        case "model.waiting":
+          return set(run, at, { what: `the provider's limits: waits until ${localTime(facts.until)}` });
         case "tool.started":
           return set(run, at, { what: `${facts.tool} ${readableArguments(facts.arguments)}` });
         case "run.finished":

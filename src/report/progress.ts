@@ -1,6 +1,6 @@
 import { byteSize } from "../disk.ts";
 import type { Logger, LogLevel } from "../log.ts";
-import { counted, duration, flat, printable } from "./text.ts";
+import { counted, duration, flat, localTime, printable } from "./text.ts";
 
 /** How a progress line is written: plain, or coloured for a terminal. */
 interface Palette {
@@ -65,7 +65,7 @@ function describeEvent(event: string, facts: Facts, form: Form): string | undefi
     case "run.finished":
       return describeEnd(facts, form);
     case "run.waiting":
-      return form.manyRuns ? `${strong(`waits (${facts.kind})`)} ${flat(facts.note)}` : undefined;
+      return form.manyRuns ? describeWait(facts, form) : undefined;
     case "run.released":
       return form.manyRuns ? "left at its last checkpoint" : undefined;
     case "run.lost":
@@ -131,6 +131,11 @@ function describeNotes({ notes }: Facts, { palette, manyRuns }: Form): string {
   return texts.map((text) => (manyRuns ? `; ${text}` : `\n  ${text}`)).join("");
 }
 
+function describeWait({ kind, note, wakeAt }: Facts, { palette: { strong } }: Form): string {
+  const until = typeof wakeAt === "number" ? ` until ${localTime(new Date(wakeAt).toISOString())}` : "";
+  return `${strong(`waits (${kind})${until}`)} ${flat(note)}`;
+}
+
 const stopReasons: Record<string, string> = {
   asked: "stopping, as pawl stop asked",
   newer_schema: "stopping, because a newer pawl has migrated the database: start the new one",
@@ -170,6 +175,11 @@ function describeUpkeep(event: string, facts: Facts, { palette, manyRuns }: Form
       return `goes on without ${facts.file}: the process that holds it is stopped or stuck`;
     case "model.retried":
       return `the model is asked again in ${duration(Number(facts.delayMs))} (retry ${facts.attempt} of ${Number(facts.attempts) - 1}): ${flat(facts.error)}`;
+    case "model.waiting":
+      if (facts.isNews !== true) return undefined;
+      return `nothing is asked until ${localTime(facts.until)}: ${flat(facts.note ?? "requests are held apart")}`;
+    case "model.changed":
+      return `model ${facts.model} is asked in place of ${facts.before}`;
     case "window.compacted":
       return `the window was full: older messages now stand as a ${facts.kind}`;
     default: {

@@ -4,6 +4,7 @@ import { classOf, isTerminal, type Reason, type ReasonClass, type Status } from 
 import { type DataPaths, runPaths } from "../paths.ts";
 import type { TaskImage, TaskSpec } from "../producer/task.ts";
 import { storedSpec } from "./stored-spec.ts";
+import { isoTime } from "./text.ts";
 
 /** What a running run does at the moment, as its log tells. */
 export type Phase = "thinking" | "acting" | "observing" | "finished";
@@ -100,8 +101,4 @@ export async function phaseOf(store: Store, run: RunView): Promise<Phase | null>
   const tail = await store.loadTail(run.id, null);
   if (tail.lastModelCall?.state === "sent") return "thinking";
   return tail.openCalls.length > 0 ? "acting" : "observing";
-}
-
-function isoTime(at: number | null): string | null {
-  return at === null ? null : new Date(at).toISOString();
 }

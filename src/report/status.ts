@@ -1,6 +1,7 @@
 import type { Store } from "../db/store.ts";
 import { statuses } from "../outcome.ts";
 import { isProvenDead, ownIdentity } from "../worker/identity.ts";
+import { isoTime } from "./text.ts";
 
 /** `status --json`. */
 export interface StatusReport {
@@ -9,6 +10,10 @@ export interface StatusReport {
   byStatus: Record<string, number>;
   byReason: Record<string, number>;
   usage: { promptTokens: number; completionTokens: number; cachedTokens: number; costUsd: number | null };
+  /** What runs wait for, when the first of them goes on by itself, and what is said of it. */
+  waiting: { kind: string; count: number; wakeAt: string | null; note: string | null }[];
+  /** Models that nobody may ask at the moment: why, and until when; null until `pawl resume`. */
+  gates: { model: string; reason: string; until: string | null; note: string | null }[];
   /** Those that are alive, as far as can be told from here. */
   workers: {
     id: string;
@@ -44,12 +49,26 @@ export async function reportStatus(
   const workers = (store ? await store.countOwned() : []).filter(
     (worker) => worker.leaseUntil > now && !isProvenDead(worker, self),
   );
+  const waiting = (await store?.countWaiting(options.batch)) ?? [];
+  const gates = (await store?.loadShutGates()) ?? [];
   return {
     dataDir: options.dataDir,
     total,
     byStatus,
     byReason,
     usage: { ...usage, costUsd: null },
+    waiting: waiting.map(({ kind, wakeAt, ...rest }) => ({
+      kind: kind ?? "",
+      ...rest,
+      wakeAt: isoTime(wakeAt),
+    })),
+    gates: gates.map(({ name, reason, pausedUntil, note }) => ({
+      // The hash of the key is nothing that people know it by.
+      model: name.replace(/#\S*/, ""),
+      reason: reason ?? "",
+      until: isoTime(pausedUntil),
+      note,
+    })),
     workers: workers.map(({ id, host, pid, running, startedAt, leaseUntil, detail }) => ({
       id,
       host,

@@ -45,6 +45,18 @@ export function duration(ms: number): string {
   return `${Math.floor(minutes / 60)} h ${String(minutes % 60).padStart(2, "0")} min`;
 }
 
+/** Epoch milliseconds as documents write them. */
+export function isoTime(at: number | null): string | null {
+  return at === null ? null : new Date(at).toISOString();
+}
+
+/** An ISO instant as this machine's clock shows it: 14:05:09, with the day where it is not today's. */
+export function localTime(instant: unknown): string {
+  const at = new Date(String(instant));
+  const isToday = at.toDateString() === new Date().toDateString();
+  return isToday ? at.toTimeString().slice(0, 8) : at.toISOString();
+}
+
 /** What a fork copied counts for no limit, but its steps are numbered on from there: ` (+2 copied)`, or nothing. */
 export function copied(steps: number): string {
   return steps === 0 ? "" : ` (+${steps} copied)`;

@@ -8,6 +8,8 @@ import type { Store } from "../db/store.ts";
 import type { Environment } from "../environment/environment.ts";
 import { ConfigError, DatabaseError, LeaseLostError, messageOf, WorkspaceError } from "../errors.ts";
 import { failpoint } from "../failpoint.ts";
+import type { Gate } from "../limits/gate.ts";
+import type { OpeningHours } from "../limits/hours.ts";
 import type { Logger } from "../log.ts";
 import type { Model } from "../model/model.ts";
 import { type Outcome, outcomeOf } from "../outcome.ts";
@@ -21,6 +23,7 @@ import type { Products, Workspace, WorkspaceOrigin } from "../workspace/workspac
 import { prepareAgent } from "./prepare-agent.ts";
 import { withRoom } from "./room.ts";
 import { startClock } from "./run-clock.ts";
+import { runGate, waitBeforeRun } from "./run-gate.ts";
 import { skippedNotes } from "./skipped-snapshots.ts";
 import { workspaceRequest } from "./workspace-request.ts";
 
@@ -36,6 +39,11 @@ export interface ModelBinding {
   maxOutputTokens: number;
   /** What the task and the configuration say of it, to be stored with the run. */
   parameters: ModelParameters;
+  /** Null before a program's own model. */
+  gate: Gate | null;
+  /** Models to ask where this one may not be asked for long. */
+  fallbackModels: string[];
+  hours: OpeningHours;
 }
 
 /** What a worker gives each run. */
@@ -119,6 +127,10 @@ async function workOn(work: Work): Promise<Ended> {
   const spec = specSchema.parse(JSON.parse(row.spec));
   const binding = await bindOrWait(work, spec);
   if ("wait" in binding) return binding;
+  const isEnding = row.cancelAt !== null || row.strikes >= strikesUntilEnd;
+  const gate = runGate(work, binding);
+  const wait = isEnding ? undefined : await waitBeforeRun(gate, { binding, row });
+  if (wait) return wait;
   const run = runPaths(resources.paths, row.id);
   const origin = await copyOrigin(work);
   const { tree: lastTree, seq: lastSeq, baseCommit } = row;
@@ -130,7 +142,7 @@ async function workOn(work: Work): Promise<Ended> {
   });
   work.workspace = workspace;
   failpoint("workspace.prepared");
-  const agent = await prepareAgent({ work, spec, binding, workspace });
+  const agent = await prepareAgent({ work, spec, binding, gate, workspace });
   resources.logger.info("run.started", {
     run: row.id,
     epoch: row.epoch,

@@ -1,4 +1,5 @@
 import path from "node:path";
+import type { RunGate } from "../agent/admission.ts";
 import type { Agent } from "../agent/loop.ts";
 import { systemPrompt } from "../agent/protocols/prompt.ts";
 import { openRunLog, type RunLog } from "../agent/run-log.ts";
@@ -28,6 +29,7 @@ interface Prepared {
   work: Work;
   spec: TaskSpec;
   binding: ModelBinding;
+  gate: RunGate;
   workspace: Workspace;
 }
 
@@ -141,7 +143,16 @@ function taskMessage(spec: TaskSpec, workspace: Workspace): string {
   ].join("\n");
 }
 
-async function createAgent({ work, spec, binding, workspace, log, tools, watch }: Started): Promise<Agent> {
+async function createAgent({
+  work,
+  spec,
+  binding,
+  gate,
+  workspace,
+  log,
+  tools,
+  watch,
+}: Started): Promise<Agent> {
   const { resources, row, claim, controller } = work;
   const { signal } = controller;
   const run = runPaths(resources.paths, row.id);
@@ -158,6 +169,7 @@ async function createAgent({ work, spec, binding, workspace, log, tools, watch }
     tools,
     logger: withFacts(resources.logger, { run: row.id }),
     modelName: binding.name,
+    gate,
     maxSteps: spec.maxSteps,
     budgetTokens: budgetOf(binding),
     maxOutputTokens: binding.maxOutputTokens,

@@ -140,6 +140,7 @@ export function describeFence(open: StoreFactory): void {
           "now",
           "close",
         ],
+        ...["changeGate", "countWaiting", "getGate", "loadShutGates", "openGates"],
         ...["askToStop", "getStopReason", "getWorker", "noteWorker", "loadEndedRuns"],
       ];
       expect(Object.keys(store).toSorted()).toEqual([...unfenced, ...Object.keys(allFenced)].toSorted());

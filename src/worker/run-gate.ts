@@ -1,0 +1,31 @@
+import { type RunGate, waitBefore } from "../agent/admission.ts";
+import type { Ended } from "../agent/loop.ts";
+import type { RunRow } from "../db/claim.ts";
+import { type Hours, nextOpening } from "../limits/hours.ts";
+import type { ModelBinding, Work } from "./execute-run.ts";
+
+/** What stands between a run and its model: the provider's gate, and the hours in which requests are allowed. */
+export function runGate({ resources, claim }: Work, binding: ModelBinding): RunGate {
+  const { gate, fallbackModels, name, hours } = binding;
+  const { now } = resources.store;
+  const opensAt = () => openingOf(hours.requests, now());
+  return { gate, workerId: claim.workerId, fallbackModels, askedModel: name, opensAt, now };
+}
+
+/**
+ * What a run that was claimed had better wait for at once, before it gets a workspace: no model may be asked for long, or it
+ * has not begun and nothing may begin now.
+ */
+export async function waitBeforeRun(
+  gate: RunGate,
+  { binding, row }: { binding: Pick<ModelBinding, "name" | "hours">; row: Pick<RunRow, "seq"> },
+): Promise<Extract<Ended, { wait: unknown }> | undefined> {
+  const opensAt = () => openingOf(binding.hours.starts, gate.now());
+  const hasBegun = row.seq > 0;
+  const wait = await waitBefore(hasBegun ? gate : { ...gate, opensAt }, binding.name);
+  return wait && { wait: { kind: wait.kind, note: wait.message, wakeAt: wait.wakeAt } };
+}
+
+function openingOf(hours: Hours | null, now: number): number {
+  return hours === null ? now : nextOpening(hours, now);
+}
