@@ -3,7 +3,8 @@ CREATE TABLE `budgets` (
 	`cap_micro` integer,
 	`used_micro` integer DEFAULT 0 NOT NULL,
 	`cap_tokens` integer,
-	`used_tokens` integer DEFAULT 0 NOT NULL
+	`used_tokens` integer DEFAULT 0 NOT NULL,
+	`exhausted_at` integer
 );
 --> statement-breakpoint
 CREATE TABLE `gate_slots` (
@@ -28,4 +29,5 @@ CREATE TABLE `gates` (
 );
 --> statement-breakpoint
 DROP INDEX `calls_open`;--> statement-breakpoint
-ALTER TABLE `model_calls` ADD `reserved_tokens` integer;
+ALTER TABLE `model_calls` ADD `reserved_tokens` integer;--> statement-breakpoint
+ALTER TABLE `runs` ADD `uncounted_tokens` integer DEFAULT 0 NOT NULL;

@@ -31,7 +31,12 @@ removeLeftovers();
 try {
   const options = ["-p", path.join(root, "tsconfig.build.json"), "--outDir", made];
   execFileSync(process.execPath, [tsc, ...options], { stdio: "inherit" });
-  for (const asset of ["agent/prompts", "environment/supervisor.sh", "environment/prelude.sh"]) {
+  for (const asset of [
+    "agent/prompts",
+    "environment/supervisor.sh",
+    "environment/prelude.sh",
+    "limits/prices.json",
+  ]) {
     cpSync(path.join(root, "src", asset), path.join(made, asset), { recursive: true });
   }
   chmodSync(path.join(made, "cli", "main.js"), 0o755);

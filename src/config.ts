@@ -6,6 +6,7 @@ import { loadConfigFile } from "./config/file.ts";
 import { type ModelParameters, modelParametersField } from "./config/model-parameters.ts";
 import {
   checkFields,
+  dollars,
   hoursOfDay,
   integer,
   kebabCase,
@@ -19,6 +20,7 @@ import {
 import { readVariables, type Variable } from "./config/variables.ts";
 import { ConfigError } from "./errors.ts";
 import { openingHours } from "./limits/hours.ts";
+import type { ListPrices } from "./limits/prices.ts";
 import type { LogLevel } from "./log.ts";
 import type { Timeouts } from "./model/deadline.ts";
 import { providerAt, providerNames } from "./model/profiles.ts";
@@ -27,6 +29,8 @@ import { type ProtocolName, protocolNames } from "./protocol-name.ts";
 
 const milliseconds = (minimum: number) =>
   integer("a whole number of milliseconds", { minimum, maximum: maxMilliseconds });
+const budgetTokens = () => integer("a whole number of tokens", { minimum: 1, maximum: 1_000_000_000_000 });
+const price = () => z.number().min(0).max(1_000_000);
 const tokens = () => integer("a whole number of tokens", { minimum: 1, maximum: 100_000_000 });
 
 /** Every setting, as `pawl.config.*` writes it. Descriptions read after "expected". */
@@ -55,6 +59,17 @@ const settingsSchema = z.strictObject({
     .meta({ type: "text", description: protocolNames.map((name) => JSON.stringify(name)).join(" or ") }),
   maxSteps: integer("a whole number of steps", { minimum: 1, maximum: 1_000_000 }),
   timeLimitMs: milliseconds(1),
+  prices: z
+    .record(z.string(), z.strictObject({ input: price(), cachedInput: price().optional(), output: price() }))
+    .optional()
+    .meta({
+      type: "text",
+      description: `an object such as {"gpt-x": {"input": 1, "cachedInput": 0.1, "output": 4}}, in dollars for a million tokens`,
+    }),
+  budgetUsd: dollars("a number of dollars"),
+  budgetTokens: budgetTokens(),
+  dayBudgetUsd: dollars("a number of dollars"),
+  dayBudgetTokens: budgetTokens(),
   commandTimeoutMs: milliseconds(1),
   leaseMs: milliseconds(100),
   minFreeBytes: integer("a whole number of bytes", { minimum: 0, maximum: 999_999_999_999_999 }),
@@ -105,6 +120,14 @@ export interface Config {
   protocol: ProtocolName;
   maxSteps: number;
   timeLimitMs: number | null;
+  /** What models cost, before the list that pawl has. */
+  prices: ListPrices;
+  /** What each task may use that does not say it itself. */
+  budgetUsd: number | null;
+  budgetTokens: number | null;
+  /** What all runs together may use a day, in UTC. */
+  dayBudgetUsd: number | null;
+  dayBudgetTokens: number | null;
   commandTimeoutMs: number;
   leaseMs: number;
   /** With less free on its disk a worker claims nothing new; null is the default of `roomAt`. */
@@ -173,6 +196,11 @@ export async function loadConfig(options: {
     protocol: settings.protocol ?? "native",
     maxSteps: settings.maxSteps ?? defaultMaxSteps,
     timeLimitMs: settings.timeLimitMs ?? null,
+    prices: settings.prices ?? {},
+    budgetUsd: settings.budgetUsd ?? null,
+    budgetTokens: settings.budgetTokens ?? null,
+    dayBudgetUsd: settings.dayBudgetUsd ?? null,
+    dayBudgetTokens: settings.dayBudgetTokens ?? null,
     commandTimeoutMs: settings.commandTimeoutMs ?? 120_000,
     leaseMs: settings.leaseMs ?? 60_000,
     minFreeBytes: settings.minFreeBytes ?? null,

@@ -1,6 +1,7 @@
 // What `import … from "pawl"` gives.
 
 export { type AbortKind, RunAborted } from "./abort.ts";
+export type { BatchBudget, BatchBudgetChange } from "./budgets.ts";
 export type { ModelParameters } from "./config/model-parameters.ts";
 export type { Settings } from "./config.ts";
 export {

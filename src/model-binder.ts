@@ -11,6 +11,7 @@ import type { Config } from "./config.ts";
 import { ConfigError } from "./errors.ts";
 import { accountOf, type Gate, type GateOptions, openGate } from "./limits/gate.ts";
 import { openingHours } from "./limits/hours.ts";
+import { findPrice, type Price } from "./limits/prices.ts";
 import type { Model } from "./model/model.ts";
 import { defaultBaseUrl, type Profile, profileOf } from "./model/profiles.ts";
 import { contextWindowOf } from "./model/windows.ts";
@@ -44,6 +45,16 @@ export function modelBinder(
     return gate;
   }
 
+  const prices = new Map<string, Price | null>();
+  /** Looked up once each: it is asked for at every request. */
+  const pricesAt = (baseUrl: string | null) => (model: string) => {
+    const key = `${baseUrl} ${model}`;
+    const price = prices.get(key);
+    if (price !== undefined) return price;
+    const found = findPrice(model, { baseUrl, own: config.prices });
+    prices.set(key, found);
+    return found;
+  };
   return async (spec: TaskSpec): Promise<ModelBinding> => {
     const { fixed } = spec;
     const protocolName = fixed?.protocol ?? spec.protocol ?? config.protocol;
@@ -60,6 +71,7 @@ export function modelBinder(
         provider: null,
         protocol,
         parameters,
+        priceOf: pricesAt(null),
         gate: null,
         ...limitsOf(config, spec, true),
         ...ownModelWindow(limited),
@@ -88,6 +100,7 @@ export function modelBinder(
       ...limitsOf(config, spec, isConfigured),
       contextTokens,
       maxOutputTokens,
+      priceOf: pricesAt(baseUrl),
     };
   };
 }

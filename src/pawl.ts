@@ -2,6 +2,7 @@ import { createHash } from "node:crypto";
 import { existsSync, realpathSync } from "node:fs";
 import path from "node:path";
 import { loadPrompt } from "./agent/protocols/prompt.ts";
+import { type BatchBudget, type BatchBudgetChange, openBudgets, taskBudget } from "./budgets.ts";
 import { createDataDirectory, resolveDataPaths } from "./config/data-directory.ts";
 import { mergeParameters, secretsOfHeaders } from "./config/model-parameters.ts";
 import { resolveModelSettings } from "./config/model-settings.ts";
@@ -23,6 +24,7 @@ import {
 } from "./model-binder.ts";
 import { gatherTools } from "./offered-tools.ts";
 import type { DataPaths } from "./paths.ts";
+import type { TaskFields } from "./producer/fields.ts";
 import { storeImages } from "./producer/images.ts";
 import { type TaskInput, tasksFromInputs } from "./producer/new-task.ts";
 import type { EnqueueResult, NewTask, TaskSpec } from "./producer/task.ts";
@@ -64,12 +66,14 @@ export interface Pawl {
   /** Adds tasks, all or none. Throws ConfigError for a task with fields that are unknown or wrong. */
   enqueue(tasks: TaskInput | TaskInput[]): Promise<EnqueueResult[]>;
   enqueueParsed(tasks: NewTask[]): Promise<EnqueueResult[]>;
+  /** Bounds what a batch may use, all of its runs together. Runs that waited for that go on. Throws ConfigError. */
+  setBatchBudget(batch: string, budget: BatchBudget): Promise<BatchBudgetChange>;
   /**
    * Throws ConfigError where a run could not begin with these settings: no key, no model, a tool module that cannot be
    * loaded, a tool that does not exist. Enqueueing needs none of that, so it does not look.
    */
   requireRunnable(
-    task: Partial<Pick<TaskSpec, "model" | "tools" | "protocol" | "modelParameters">> & {
+    task: Partial<Pick<TaskSpec, "model" | "tools" | "protocol" | "modelParameters" | "budgetUsd">> & {
       images?: unknown[] | undefined;
     },
   ): Promise<void>;
@@ -92,6 +96,7 @@ export async function openPawl(options: PawlOptions = {}): Promise<Pawl> {
   const paths = resolveDataPaths({ cwd, env });
   await createDataDirectory(paths);
   const store = await openStore({ file: paths.database });
+  const budgets = openBudgets(config, store);
   const queues: Queue[] = [];
   const workers: Worker[] = [];
   const openQueue = async (consume: boolean) => {
@@ -120,6 +125,7 @@ export async function openPawl(options: PawlOptions = {}): Promise<Pawl> {
       const { baseUrl, provider } = resolveModelSettings(limited, model);
       requireImageSupport(profileOf(baseUrl, provider), images);
     }
+    budgets.requirePrice(task);
     chooseTools(await loadTools(), tools, protocol);
   }
 
@@ -133,15 +139,21 @@ export async function openPawl(options: PawlOptions = {}): Promise<Pawl> {
   let producer: Promise<Queue> | undefined;
 
   async function enqueueParsed(tasks: NewTask[]): Promise<EnqueueResult[]> {
-    for (const { spec, batch } of tasks) requireSound({ dir: spec.dir, batch, paths });
+    for (const { spec, batch } of tasks) {
+      requireSound({ dir: spec.dir, batch, paths });
+      budgets.requirePrice(spec);
+    }
     await storeImages(tasks, store.putBlob);
     const results = await store.enqueue(tasks);
     failpoint("enqueue.committed");
-    if (config.queue !== null) {
-      producer ??= openQueue(false);
-      await publishHints({ store, queue: await producer, logger });
-    }
+    await publish();
     return results;
+  }
+
+  async function publish(): Promise<void> {
+    if (config.queue === null) return;
+    producer ??= openQueue(false);
+    await publishHints({ store, queue: await producer, logger });
   }
 
   return {
@@ -149,6 +161,12 @@ export async function openPawl(options: PawlOptions = {}): Promise<Pawl> {
     paths,
     store,
     enqueueParsed,
+    async setBatchBudget(batch, budget) {
+      requireSound({ dir: null, batch, paths });
+      const change = await budgets.setBatch(batch, budget);
+      await publish();
+      return change;
+    },
     requireRunnable,
     enqueue(tasks) {
       const inputs = Array.isArray(tasks) ? tasks : [tasks];
@@ -159,6 +177,7 @@ export async function openPawl(options: PawlOptions = {}): Promise<Pawl> {
         throw new ConfigError(`expected concurrency to be a whole number from 1 on, got ${concurrency}`);
       await requireModel(only);
       const tools = await loadTools();
+      await budgets.setDay();
       const worker = startWorker({
         store,
         paths,
@@ -169,6 +188,7 @@ export async function openPawl(options: PawlOptions = {}): Promise<Pawl> {
         systemPrompt: config.systemPrompt ?? (await loadPrompt("agent")),
         commandTimeoutMs: config.commandTimeoutMs,
         maxResultChars,
+        dayBudget: budgets.day,
         bindModel: modelBinder(config, await loadModel(), { store, redact }),
         env,
         redact,
@@ -222,9 +242,9 @@ function isWithin(dir: string, folder: string): boolean {
 }
 
 /** What the configuration says for tasks that do not say it themselves. */
-export function taskDefaults(config: Config): { maxSteps: number; timeLimitMs?: number } {
+export function taskDefaults(config: Config): TaskFields & { maxSteps: number } {
   const { maxSteps, timeLimitMs } = config;
-  return { maxSteps, ...(timeLimitMs !== null && { timeLimitMs }) };
+  return { maxSteps, ...(timeLimitMs !== null && { timeLimitMs }), ...taskBudget(config) };
 }
 
 async function createQueue(input: {

@@ -69,6 +69,8 @@ async function summarise(agent: Agent, old: LogEntry[], earlier: string | null) 
     };
     const answered = await requestModel(agent, "summary", request);
     if (!answered) return null;
+    // No budget for a summary: a digest costs nothing, and the next step may be cheaper.
+    if ("refusal" in answered) return undefined;
     const text = acceptable(answered.reply, maxRecordTokens);
     if (text !== undefined) return { ...answered, text };
     agent.log.failModelCall(answered.n, "the summary was empty, cut off or too long", answered.reply);

@@ -1,4 +1,5 @@
 import { type AbortKind, RunAborted } from "../abort.ts";
+import type { Price } from "../limits/prices.ts";
 import type { RetryPolicy } from "../limits/retry.ts";
 import type { Logger } from "../log.ts";
 import type { Model, ModelRequest } from "../model/model.ts";
@@ -6,6 +7,7 @@ import { crashLoopError, type Outcome, outcomeOf, type WaitKind } from "../outco
 import type { Tool, ToolContext } from "../tools/tool.ts";
 import { act, endStarted } from "./act.ts";
 import type { RunGate } from "./admission.ts";
+import type { AgentBudgets } from "./budget.ts";
 import { nextAction } from "./next-action.ts";
 import type { Protocol } from "./protocols/protocol.ts";
 import type { RunLog } from "./run-log.ts";
@@ -23,6 +25,10 @@ export interface Agent {
   /** Tokens a request may have, the reply's not counted. */
   budgetTokens: number;
   maxOutputTokens: number;
+  /** What the task and the day may cost; left out where nothing bounds them. */
+  budgets?: AgentBudgets;
+  /** What a model costs; left out where nobody knows any price. */
+  priceOf?(model: string): Price | null;
   /** What differs from the usual when the model is asked again. */
   retry?: Partial<RetryPolicy>;
   /** The images of the task, as data URLs by hash. */

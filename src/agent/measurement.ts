@@ -16,10 +16,12 @@ export interface Measurement {
  * estimate is no count: some servers report nothing, or leave out what they had cached.
  */
 export function windowTokens(estimatedTokens: number, measured: Measurement | null): number {
-  if (measured === null || measured.promptTokens < measured.estimatedTokens * leastPlausibleShare) {
-    return estimatedTokens;
-  }
+  if (measured === null || !isPlausible(measured)) return estimatedTokens;
   return measured.promptTokens + (estimatedTokens - measured.estimatedTokens);
+}
+
+export function isPlausible({ promptTokens, estimatedTokens }: Measurement): boolean {
+  return promptTokens >= estimatedTokens * leastPlausibleShare;
 }
 
 /** The provider's count at the request that brought the newest reply, if that was after the compaction. */

@@ -1,14 +1,19 @@
 import { ModelError, messageOf } from "../errors.ts";
 import { failpoint } from "../failpoint.ts";
+import type { Refusal } from "../limits/budget.ts";
 import type { Pass } from "../limits/gate.ts";
 import { delayBefore, type RetryPolicy, retryDefaults } from "../limits/retry.ts";
-import type { ModelReply, ModelRequest } from "../model/model.ts";
+import { type ModelReply, type ModelRequest, unbilled } from "../model/model.ts";
 import { sleep } from "../sleep.ts";
 import { admit } from "./admission.ts";
+import { budgetWish } from "./budget.ts";
 import type { Agent } from "./loop.ts";
 
 /** A wait looks this often whether the worker wants to stop. */
 const stopLookMs = 250;
+
+/** So long a request waits for what others may give back to a budget; then its run does, without a worker. */
+const maxBudgetWaitMs = 600_000;
 
 const failpoints = {
   step: { planned: "plan.committed", answered: "model.answered" },
@@ -21,6 +26,11 @@ export interface Answered {
   reply: ModelReply;
 }
 
+/** No request was sent: a budget does not suffice for it. */
+export interface Refused {
+  refusal: Refusal;
+}
+
 /**
  * Asks the model, again while that may help. Each request has a row of its own in the database, which is there before it
  * is sent; one that fails is settled here. Null: broken off, because the run was paused or cancelled or the worker stops;
@@ -31,20 +41,33 @@ export async function requestModel(
   agent: Agent,
   purpose: "step" | "summary",
   request: ModelRequest,
-): Promise<Answered | null> {
+): Promise<Answered | Refused | null> {
   let tries = { attempt: 1, startedAt: performance.now() };
+  let budgetSince: number | null = null;
   for (;;) {
     const pass = await admit(agent, request, tries.startedAt);
     if (pass === null) return null;
-    const n = await plan(agent, purpose, pass);
-    if (n === null) return null;
+    const planned = await plan(agent, { purpose, pass, request: { ...request, model: pass.model } });
+    if (planned === null) return null;
+    if (typeof planned !== "number") {
+      const { isPassing, scope, batch } = planned.refusal;
+      if (budgetSince === null && isPassing) agent.logger.info("budget.waiting", { scope, batch });
+      budgetSince ??= performance.now();
+      if (!isPassing || performance.now() - budgetSince > maxBudgetWaitMs) return planned;
+      await sleep(stopLookMs, agent.signal).catch(() => {});
+      if (agent.signal.aborted || agent.isStopping()) return null;
+      tries = { ...tries, startedAt: performance.now() };
+      continue;
+    }
+    const n = planned;
     try {
       const reply = await agent.model.ask({ ...request, model: pass.model }, agent.signal);
       failpoint(failpoints[purpose].answered);
       pass.served();
       return { n, reply };
     } catch (error) {
-      agent.log.failModelCall(n, messageOf(error));
+      const isFree = error instanceof ModelError && !error.mayBeBilled;
+      agent.log.failModelCall(n, messageOf(error), isFree ? unbilled : undefined);
       if (agent.signal.aborted) {
         pass.left();
         return null;
@@ -56,22 +79,39 @@ export async function requestModel(
   }
 }
 
-/** Null where the run is not wanted any more: nothing is sent. */
-async function plan({ log }: Agent, purpose: "step" | "summary", pass: Pass): Promise<number | null> {
-  const n = log.plan(purpose, pass.model);
+interface Planning {
+  purpose: "step" | "summary";
+  pass: Pass;
+  request: ModelRequest;
+}
+
+/** The number of the request, which may be sent now; else the pass is given back. Null where the run is not wanted any more. */
+async function plan(agent: Agent, { purpose, pass, request }: Planning): Promise<number | Refused | null> {
+  const { log } = agent;
   try {
+    const n = log.plan(purpose, request.model, budgetWish(agent, purpose, request));
     await log.committed();
+    const refusal = log.refusal();
+    const why = whyUnwanted(agent);
+    if (refusal !== null) {
+      pass.left();
+      return why === null ? { refusal } : null;
+    }
     failpoint(failpoints[purpose].planned);
     await log.confirmOwned();
+    if (why === null) return n;
+    pass.left();
+    log.failModelCall(n, `not sent: the run was ${why}`, unbilled);
+    return null;
   } catch (error) {
     pass.left();
     throw error;
   }
+}
+
+function whyUnwanted({ log }: Agent): "paused" | "cancelled" | null {
   const { cancelAt, pauseAt } = log.asked();
-  if (cancelAt === null && pauseAt === null) return n;
-  pass.left();
-  log.failModelCall(n, `not sent: the run was ${cancelAt === null ? "paused" : "cancelled"}`);
-  return null;
+  return cancelAt !== null ? "cancelled" : pauseAt !== null ? "paused" : null;
 }
 
 interface Tries {

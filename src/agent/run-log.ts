@@ -1,12 +1,15 @@
-import type { Claim, RunRow } from "../db/claim.ts";
+import type { Claim } from "../db/claim.ts";
 import type { NewMessage } from "../db/log.ts";
 import type { CallState, MessageKind } from "../db/schema.ts";
 import type { Store } from "../db/store.ts";
 import type { LogTail } from "../db/tail.ts";
 import { failpoint } from "../failpoint.ts";
+import type { BudgetWish } from "../limits/budget.ts";
+import type { Price } from "../limits/prices.ts";
 import { type ChatMessage, type ModelReply, noUsage } from "../model/model.ts";
 import { estimateMessageTokens, estimateTokens, messageOverheadTokens } from "../model/tokens.ts";
 import { type Redact, redactedMark } from "../redact.ts";
+import { type Ended, notAsked, openLedger } from "./ledger.ts";
 import { type Measurement, measureTail } from "./measurement.ts";
 import {
   applyCompaction,
@@ -22,9 +25,7 @@ import type { Protocol } from "./protocols/protocol.ts";
 import { findRedacted, restoreArguments } from "./redacted-calls.ts";
 import { estimateWindow } from "./window.ts";
 
-/** When people asked the run to end or to pause. */
-export type Asked = Pick<RunRow, "cancelAt" | "pauseAt">;
-const notAsked: Asked = { cancelAt: null, pauseAt: null };
+const unanswered: Ended = { usage: noUsage, responseId: null };
 
 /**
  * A run's log as its owner sees it: the folded state, and the verbs that append to both the state and the database.
@@ -42,6 +43,8 @@ export interface RunLogOptions {
   budgetTokens?: number;
   /** Takes secrets out of what is recorded; what the model is sent is made from that. */
   redact?: Redact;
+  /** What a model costs; left out where nobody knows any price. */
+  priceOf?(model: string): Price | null;
   /** Active time so far, over all owners, in milliseconds. */
   activeMs(): number;
 }
@@ -54,7 +57,7 @@ export function openRunLog(options: RunLogOptions) {
   let tree: string | null = null;
   /** What the model must be told, and the workspace that it speaks of. */
   let notice: { text: string; tree: string | null } | null = null;
-  let asked: Asked = notAsked;
+  const ledger = openLedger((model) => options.priceOf?.(model) ?? null);
   /** Whether the model was shown the mark of a secret, which it may send back. */
   let isMarked = false;
 
@@ -115,12 +118,18 @@ export function openRunLog(options: RunLogOptions) {
       if (!state.task) append(next("task", 0, task, estimateMessageTokens(task) - messageOverheadTokens));
     },
 
-    /** Records that a request is about to be sent; gives its number. */
-    plan(purpose: "step" | "summary", model: string): number {
+    /** Records that a request is about to be sent, unless `refusal` then says that a budget forbids it; gives its number. */
+    plan(purpose: "step" | "summary", model: string, budget?: BudgetWish): number {
       const n = state.modelCalls + 1;
       state.modelCalls = n;
+      ledger.begin(model);
       const step = purpose === "step" ? state.steps + 1 : state.steps;
-      write(store.plan(claim, { n, step, purpose, model }, activeMs()).then((answer) => (asked = answer)));
+      const call = { n, step, purpose, model, ...(budget && { budget }) };
+      write(
+        store.plan(claim, call, activeMs()).then((answer) => {
+          if (!ledger.record(answer)) state.modelCalls = n - 1;
+        }),
+      );
       return n;
     },
 
@@ -140,18 +149,13 @@ export function openRunLog(options: RunLogOptions) {
         class: classOf(name),
         wireId,
       }));
-      const settled = { n, usage: reply.usage, responseId: reply.responseId };
-      write(
-        store
-          .appendReply(claim, message, { calls, settled, activeMs: activeMs() })
-          .then(() => failpoint("reply.committed")),
-      );
+      const facts = { calls, settled: ledger.settle(n, reply), activeMs: activeMs() };
+      write(store.appendReply(claim, message, facts).then(() => failpoint("reply.committed")));
     },
 
-    /** A request that failed; `reply` is one that came and was of no use. */
-    failModelCall(n: number, error: string, reply?: ModelReply): void {
-      const { usage, responseId } = reply ?? { usage: noUsage, responseId: null };
-      write(store.failModelCall(claim, { n, error: redact(error), usage, responseId }, activeMs()));
+    /** A request that failed; `reply` is one that came and was of no use, or `unbilled`. */
+    failModelCall(n: number, error: string, reply: Ended = unanswered): void {
+      write(store.failModelCall(claim, { ...ledger.settle(n, reply), error: redact(error) }, activeMs()));
     },
 
     /** The start row of a call that must not simply be repeated. */
@@ -198,10 +202,10 @@ export function openRunLog(options: RunLogOptions) {
       notice = { text: notice === null ? text : `${notice.text}\n\n${text}`, tree: found };
     },
 
-    /** What stands for the messages up to `throughSeq`; `settled` is the request that wrote it, if one did. */
+    /** What stands for the messages up to `throughSeq`; `answered` is the request that wrote it, if one did. */
     compact(
       compaction: { kind: "summary" | "digest"; throughSeq: number; body: string },
-      settled: { n: number; reply: ModelReply } | null,
+      answered: { n: number; reply: ModelReply } | null,
     ): void {
       const tokensBefore = estimateWindow(state);
       const body = redact(compaction.body);
@@ -216,12 +220,8 @@ export function openRunLog(options: RunLogOptions) {
         tokensBefore,
         tokensAfter: estimateWindow(state),
       };
-      const paid = settled && {
-        n: settled.n,
-        usage: settled.reply.usage,
-        responseId: settled.reply.responseId,
-      };
-      write(store.compact(claim, row, paid, activeMs()));
+      const settled = answered && ledger.settle(answered.n, answered.reply);
+      write(store.compact(claim, row, settled, activeMs()));
     },
 
     /** Resolves when all of the above is on disk; throws LeaseLostError if the run belongs to somebody else. */
@@ -240,11 +240,12 @@ export function openRunLog(options: RunLogOptions) {
     /** The newest snapshot of the workspace. */
     tree: (): string | null => tree,
 
-    /** What people asked of the run, as of the last plan or look. */
-    asked: (): Asked => asked,
+    asked: ledger.asked,
     lookAsked: async (): Promise<void> => {
-      asked = (await store.loadAsked(claim.workerId)).find(({ id }) => id === claim.runId) ?? notAsked;
+      const asked = (await store.loadAsked(claim.workerId)).find(({ id }) => id === claim.runId);
+      ledger.look(asked ?? notAsked);
     },
+    refusal: ledger.refusal,
     measured: (): Measurement | null => measured,
   };
 }

@@ -2,6 +2,7 @@ import { ModelError, ModelWait } from "../errors.ts";
 import type { ModelRequest } from "../model/model.ts";
 import { outcomeOf, type Reason } from "../outcome.ts";
 import { findTool } from "../tools/execute.ts";
+import { endOfBudget } from "./budget.ts";
 import { compact } from "./compact.ts";
 import { liveReply } from "./live-reply.ts";
 import type { Agent, Ended } from "./loop.ts";
@@ -49,6 +50,7 @@ async function ask(agent: Agent): Promise<Ended | undefined> {
   const startedAt = performance.now();
   try {
     const answered = await requestModel(agent, "step", requestOf(agent));
+    if (answered && "refusal" in answered) return endOfBudget(agent, answered.refusal);
     if (answered) recordReply(agent, answered, performance.now() - startedAt);
     return undefined;
   } catch (error) {

@@ -1,10 +1,13 @@
 import { readFile } from "node:fs/promises";
 import path from "node:path";
+import { type BatchBudget, type BatchBudgetChange, requirePrice } from "../budgets.ts";
 import { loadConfig } from "../config.ts";
 import { ConfigError, messageOf } from "../errors.ts";
+import { describeAmount } from "../limits/budget.ts";
 import { findUnknownTools } from "../modules.ts";
 import { runPaths } from "../paths.ts";
 import { openPawl, type Pawl, taskDefaults } from "../pawl.ts";
+import { batchBudgetFromFlags } from "../producer/batch-budget.ts";
 import { fieldFlags, fieldsFromFlags } from "../producer/fields.ts";
 import { tasksFromFlags, type UnknownTools } from "../producer/new-task.ts";
 import type { EnqueueResult, NewTask } from "../producer/task.ts";
@@ -24,14 +27,20 @@ export async function enqueue(prompt: string | undefined, options: Options): Pro
   const batch = options.batch ?? null;
   const defaults = taskDefaults(config);
   const cwd = process.cwd();
+  const budget = batchBudgetFromFlags(options);
+  if (budget && prompt === undefined && options.file === undefined) return withBudget(batch ?? "", budget);
   const read =
     options.file === undefined
       ? fromFlags(prompt, options, { batch, defaults })
       : await fromFile(options.file, prompt, options, { batch, defaults });
   const tasks = await readTasks(read, config.tools);
+  for (const { spec } of tasks)
+    requirePrice(config, { model: spec.model, budgetUsd: spec.budgetUsd ?? budget?.usd });
   if (options.dryRun) return showTasks(tasks, options.json ?? false);
   const pawl = await openPawl({ cwd });
   try {
+    // First, so that no run begins without it.
+    if (budget) describeBudget(batch ?? "", await pawl.setBatchBudget(batch ?? "", budget)).forEach(note);
     const results = await pawl.enqueueParsed(tasks);
     if (options.json) return results.forEach(printJson);
     for (const line of results
@@ -45,6 +54,30 @@ export async function enqueue(prompt: string | undefined, options: Options): Pro
   } finally {
     await pawl.close();
   }
+}
+
+/** The budget alone, without new tasks. */
+async function withBudget(batch: string, budget: BatchBudget): Promise<void> {
+  const pawl = await openPawl({ cwd: process.cwd() });
+  try {
+    describeBudget(batch, await pawl.setBatchBudget(batch, budget)).forEach(note);
+  } finally {
+    await pawl.close();
+  }
+}
+
+function describeBudget(batch: string, { before, after, resumed }: BatchBudgetChange): string[] {
+  const amounts = ({ micro, tokens }: BatchBudgetChange["after"]) =>
+    [
+      ...(micro === null ? [] : [describeAmount("usd", micro)]),
+      ...(tokens === null ? [] : [describeAmount("tokens", tokens)]),
+    ].join(" and ");
+  const isSame = before && amounts(before) === amounts(after);
+  const old = before && !isSame ? ` (it was ${amounts(before)})` : "";
+  return [
+    `batch ${flat(batch)} may use ${amounts(after)}${old}`,
+    ...(resumed.length > 0 ? [`${counted(resumed.length, "run")} that waited for it can go on`] : []),
+  ];
 }
 
 function describe(

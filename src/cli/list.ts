@@ -2,10 +2,11 @@ import { ConfigError } from "../errors.ts";
 import { statuses } from "../outcome.ts";
 import { phaseOf, type RunReport, reportRun } from "../report/run-view.ts";
 import { clip, copied, displayWidth, duration, flat } from "../report/text.ts";
+import { describeCost } from "../report/usage.ts";
 import { openLook } from "./look.ts";
 import { note, paint, print, printJson, table } from "./output.ts";
 
-const headings = ["RUN", "KEY", "BATCH", "STATUS", "REASON", "STEPS", "TIME"];
+const headings = ["RUN", "KEY", "BATCH", "STATUS", "REASON", "STEPS", "TIME", "COST"];
 const maxNameColumns = 24;
 /** Of the answer or error; less where the terminal is narrower. */
 const resultColumns = { most: 60, least: 10 };
@@ -68,6 +69,7 @@ function cells({ report: run, copiedSteps }: Listed): string[] {
     run.reason ?? "",
     `${run.steps}/${run.maxSteps}${copied(copiedSteps)}`,
     run.startedAt === null ? "" : duration(end - Date.parse(run.startedAt)),
+    run.usage.costUsd === null || run.usage.promptTokens === 0 ? "" : describeCost(run.usage),
   ];
 }
 

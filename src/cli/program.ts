@@ -53,6 +53,8 @@ function addWork(program: Command, fields: FieldFlag[]): void {
     .argument("[prompt]", "what to do, once for each --repo")
     .option("--file <file>", "a task a line, as JSON; - is standard input")
     .option("--batch <name>", "batch the tasks belong to")
+    .option("--batch-budget-usd <dollars>", "the most the batch may cost; without a prompt, raises it alone")
+    .option("--batch-budget-tokens <integer>", "the most tokens of prompts and replies of the batch")
     .option("--dry-run", "show what would be added, add nothing")
     .option("--json", "one JSON document a task on stdout");
   addFieldFlags(enqueue, fields).action(async (prompt, options) =>

@@ -13,6 +13,7 @@ import type { NewTask } from "../producer/task.ts";
 import { exportMessages } from "../report/export.ts";
 import type { RunReport } from "../report/run-view.ts";
 import { clip, counted, duration, flat } from "../report/text.ts";
+import { describeCost } from "../report/usage.ts";
 import { isProvenDead, ownIdentity } from "../worker/identity.ts";
 import { readTasks } from "./enqueue.ts";
 import { describeEntry, followRun } from "./logs.ts";
@@ -226,6 +227,7 @@ function summarize(report: RunReport): string[] {
     `${status}${status === "succeeded" ? "" : ` (${reason})`} after ${counted(steps, "step")}`,
     duration(Date.parse(report.finishedAt ?? report.createdAt) - began),
     `${usage.promptTokens} → ${usage.completionTokens} tokens`,
+    describeCost(usage),
     changedFiles === null ? "" : `${counted(changedFiles.length, "file")} changed`,
   ];
   const next = ["show", ...(changedFiles?.length ? ["diff"] : [])].map((verb) => `pawl ${verb} ${id}`);

@@ -5,6 +5,7 @@ import type { TaskImage } from "../producer/task.ts";
 import { notesOf, phaseOf, type RunReport, reportRun } from "../report/run-view.ts";
 import { storedSpec } from "../report/stored-spec.ts";
 import { copied, counted, duration, flat } from "../report/text.ts";
+import { describeCost } from "../report/usage.ts";
 import { withStore } from "./look.ts";
 import { paint, print, printJson } from "./output.ts";
 
@@ -83,6 +84,7 @@ function describe(run: RunReport, { prompt, events, notes, copiedSteps, freed, a
       "tokens",
       `${run.usage.promptTokens} in (${run.usage.cachedTokens} cached), ${run.usage.completionTokens} out`,
     ],
+    ["cost", run.usage.promptTokens + run.usage.completionTokens > 0 ? describeCost(run.usage) : null],
     ["workspace", path && (freed ? `${path} (deleted to make room at ${freed.at})` : path)],
     ["branch", branch && (freed ? `${branch} in ${freed.repository}` : branch)],
     ["commits", base && `${base.slice(0, 12)}${head && head !== base ? ` → ${head.slice(0, 12)}` : ""}`],

@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { reportStatus, type StatusReport } from "../report/status.ts";
 import { counted, flat, localTime } from "../report/text.ts";
+import { describeBudget, describeCost } from "../report/usage.ts";
 import { type Look, openLook } from "./look.ts";
 import { eraseLines, exitOnInterrupt, paint, print, printJson, type Style } from "./output.ts";
 
@@ -80,11 +81,15 @@ function describe(report: StatusReport, options: StatusOptions): string[] {
   const reasons = Object.entries(report.byReason).map(([name, count]) => `${count} ${name}`);
   const of = options.batch === undefined ? "" : ` of batch ${options.batch}`;
   const { promptTokens, completionTokens, cachedTokens } = report.usage;
+  const cost = describeCost(report.usage);
+  const isUnused = promptTokens + completionTokens === 0;
   const isStuck = report.workers.length === 0 && (report.byStatus.queued ?? 0) > 0;
   return [
     `${counted(report.total, "run")}${of}${counts.length > 0 ? `: ${counts.join(", ")}` : ""}`,
     ...(reasons.length > 0 ? [`ended   ${reasons.join(", ")}`] : []),
     `tokens  ${promptTokens} in (${cachedTokens} cached), ${completionTokens} out`,
+    ...(cost === "" || isUnused ? [] : [`cost    ${cost}`]),
+    ...report.budgets.map((budget) => `budget  ${flat(describeBudget(budget))}`),
     ...report.waiting
       .filter(({ kind }) => kind !== "paused")
       .map(({ kind, count, wakeAt, note }) => `waits   ${count} ${kind}${until(wakeAt)}: ${flat(note)}`),

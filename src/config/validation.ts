@@ -3,9 +3,9 @@ import { z } from "zod";
 import { parseHours, parseTime } from "../limits/hours.ts";
 
 /** How a field is written as text, in a variable or a flag: a list is separated by commas. */
-export type FieldType = "text" | "integer" | "list" | "json";
+export type FieldType = "text" | "integer" | "dollars" | "list" | "json";
 
-const fieldTypes: FieldType[] = ["text", "integer", "list", "json"];
+const fieldTypes: FieldType[] = ["text", "integer", "dollars", "list", "json"];
 
 /** What is wrong with one field: `message` says what was expected and what was got, without the name. */
 interface Problem {
@@ -50,6 +50,7 @@ export function parseTexts(schema: z.ZodObject, values: Record<string, unknown>)
       const type = schema.shape[name] && metaOf(schema.shape[name]).type;
       if (typeof value !== "string") return [name, value];
       if (type === "integer" && /^[+-]?\d{1,15}$/.test(value.trim())) return [name, Number(value)];
+      if (type === "dollars" && /^\d{1,9}(\.\d{1,6})?$/.test(value.trim())) return [name, Number(value)];
       if (type === "list") return [name, value.split(",").map((item) => item.trim())];
       if (type === "json") return [name, parseJson(value)];
       return [name, value];
@@ -79,6 +80,13 @@ export function number(description: string, bounds: { minimum: number; maximum: 
   const { minimum, maximum } = bounds;
   const range = `${description} from ${minimum} to ${maximum}`;
   return z.number().min(minimum).max(maximum).optional().meta({ type: "text", description: range });
+}
+
+/** A sum of money, down to a ten-thousandth of a cent. */
+export function dollars(description: string) {
+  const [minimum, maximum] = [0.000001, 1_000_000];
+  const range = `${description} from ${minimum} to ${maximum}`;
+  return z.number().min(minimum).max(maximum).optional().meta({ type: "dollars", description: range });
 }
 
 /** A list of texts. */

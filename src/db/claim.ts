@@ -1,5 +1,7 @@
 import { and, eq, sql } from "drizzle-orm";
+import { dayOf } from "../limits/budget.ts";
 import { blobWriter } from "./blobs.ts";
+import { heldByBudget } from "./budgets.ts";
 import { recordEvent } from "./events.ts";
 import { isOwned, lostLease } from "./fence.ts";
 import { progressCheck } from "./progress.ts";
@@ -48,6 +50,7 @@ export const nextRunQuery = `
   FROM ready JOIN batches ON batches.id = ready.batch
   JOIN runs AS head ON head.id = (
     SELECT id FROM runs WHERE batch_id = ready.batch AND status = 'queued' AND ready = 1 AND strikes < ${strikesUntilSuspect}
+      AND NOT ${heldByBudget}
     ORDER BY priority DESC, id LIMIT 1)
   WHERE batches.paused_at IS NULL AND (batches.max_running IS NULL OR batches.max_running > (
     SELECT count(*) FROM runs WHERE batch_id = batches.id AND status = 'running' AND superseded = 0))
@@ -56,6 +59,7 @@ export const nextRunQuery = `
 const suspectQuery = `
   SELECT runs.id AS runId FROM runs JOIN batches ON batches.id = runs.batch_id
   WHERE status = 'queued' AND ready = 1 AND strikes >= ${strikesUntilSuspect} AND batches.paused_at IS NULL
+    AND NOT ${heldByBudget}
   ORDER BY priority DESC, runs.id LIMIT 1`;
 
 /** Which run a worker wants. */
@@ -70,9 +74,12 @@ export function claimVerbs(context: StoreContext) {
   const { sqlite, read, write, now } = context;
   const record = recordEvent(context);
   const saveBlob = blobWriter(context);
-  const findNext = sqlite.prepare<[], { runId: string }>(nextRunQuery);
-  const findSuspect = sqlite.prepare<[], { runId: string }>(suspectQuery);
-  const choose = (isAlone: boolean) => findNext.get() ?? (isAlone ? findSuspect.get() : undefined);
+  const findNext = sqlite.prepare<{ day: string }, { runId: string }>(nextRunQuery);
+  const findSuspect = sqlite.prepare<{ day: string }, { runId: string }>(suspectQuery);
+  function choose(isAlone: boolean) {
+    const today = { day: `day:${dayOf(now())}` };
+    return findNext.get(today) ?? (isAlone ? findSuspect.get(today) : undefined);
+  }
   const statements = prepareStatements(context);
   const madeProgress = progressCheck(context);
 
@@ -87,7 +94,8 @@ export function claimVerbs(context: StoreContext) {
         const row = statements.take.get({ runId: next, workerId, now: now() });
         if (!row) return undefined;
         statements.noteBatch.run({ id: row.batchId, now: now() });
-        statements.loseModelCall.run({ runId: row.id, now: now() });
+        const lost = statements.loseModelCall.get({ runId: row.id, now: now() });
+        if (lost) statements.chargeLost.run({ runId: row.id, ...lost });
         record({
           kind: "claimed",
           runId: row.id,
@@ -151,7 +159,7 @@ function prepareStatements({ db }: StoreContext) {
     // At most one request of a run is open at a time, so only the newest can have been left open by a dead owner.
     loseModelCall: db
       .update(modelCalls)
-      .set({ state: "lost", endedAt: sql`${placeholder("now")}` })
+      .set({ state: "lost", endedAt: sql`${placeholder("now")}`, costMicro: modelCalls.reservedMicro })
       .where(
         and(
           eq(modelCalls.runId, placeholder("runId")),
@@ -159,6 +167,17 @@ function prepareStatements({ db }: StoreContext) {
           sql`state = 'sent'`,
         ),
       )
+      .returning({ reservedMicro: modelCalls.reservedMicro, reservedTokens: modelCalls.reservedTokens })
+      .prepare(),
+    // It may have been answered and billed: what was set aside for it counts as used, as it does in the budgets.
+    chargeLost: db
+      .update(runs)
+      .set({
+        costMicro: sql`${runs.costMicro} + coalesce(${placeholder("reservedMicro")}, 0)`,
+        unpricedCalls: sql`${runs.unpricedCalls} + (${placeholder("reservedMicro")} IS NULL)`,
+        uncountedTokens: sql`${runs.uncountedTokens} + coalesce(${placeholder("reservedTokens")}, 0)`,
+      })
+      .where(eq(runs.id, placeholder("runId")))
       .prepare(),
     begin: db
       .update(runs)

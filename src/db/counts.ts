@@ -1,16 +1,27 @@
 import { and, eq, sql } from "drizzle-orm";
+import { dayOf } from "../limits/budget.ts";
 import type { WaitKind } from "../outcome.ts";
 import { requireBatch } from "./batches.ts";
+import { heldByBudget } from "./budgets.ts";
 import { runs, workers } from "./schema.ts";
 import type { StoreContext } from "./store.ts";
 
+/** Of no run. */
+export const nothingUsed = {
+  promptTokens: 0,
+  completionTokens: 0,
+  cachedTokens: 0,
+  costMicro: 0,
+  unpricedCalls: 0,
+};
+
 /** Reads that add up, and what workers ask at every look. */
-export function countVerbs({ sqlite, db, read }: StoreContext) {
+export function countVerbs({ sqlite, db, read, now }: StoreContext) {
   // A run behind another in its lane (ready = 0) has work only through the one before it. One look-up a batch.
-  const findWork = sqlite.prepare<{ wakeBefore: number }, { found: number }>(`
+  const findWork = sqlite.prepare<{ wakeBefore: number; day: string }, { found: number }>(`
     SELECT EXISTS (SELECT 1 FROM runs WHERE status = 'running')
       OR EXISTS (SELECT 1 FROM batches WHERE paused_at IS NULL AND (max_running IS NULL OR max_running > 0)
-        AND EXISTS (SELECT 1 FROM runs WHERE batch_id = batches.id AND status = 'queued' AND ready = 1))
+        AND EXISTS (SELECT 1 FROM runs WHERE batch_id = batches.id AND status = 'queued' AND ready = 1 AND NOT ${heldByBudget}))
       OR EXISTS (SELECT 1 FROM runs WHERE status = 'waiting' AND wake_at IS NOT NULL AND wake_at <= @wakeBefore
         AND wait_kind IN ('quota', 'timer')) AS found`);
   const findAsked = db
@@ -35,15 +46,18 @@ export function countVerbs({ sqlite, db, read }: StoreContext) {
           .where(and(sql`superseded = 0`, inBatch))
           .groupBy(runs.status, runs.reason)
           .all();
-        const usage = db
-          .select({
-            promptTokens: sql<number>`coalesce(sum(prompt_tokens), 0)`,
-            completionTokens: sql<number>`coalesce(sum(completion_tokens), 0)`,
-            cachedTokens: sql<number>`coalesce(sum(cached_tokens), 0)`,
-          })
-          .from(runs)
-          .where(inBatch)
-          .get() ?? { promptTokens: 0, completionTokens: 0, cachedTokens: 0 };
+        const usage =
+          db
+            .select({
+              promptTokens: sql<number>`coalesce(sum(prompt_tokens), 0)`,
+              completionTokens: sql<number>`coalesce(sum(completion_tokens), 0)`,
+              cachedTokens: sql<number>`coalesce(sum(cached_tokens), 0)`,
+              costMicro: sql<number>`coalesce(sum(cost_micro), 0)`,
+              unpricedCalls: sql<number>`coalesce(sum(unpriced_calls), 0)`,
+            })
+            .from(runs)
+            .where(inBatch)
+            .get() ?? nothingUsed;
         return { counts, usage };
       });
     },
@@ -93,7 +107,7 @@ export function countVerbs({ sqlite, db, read }: StoreContext) {
      * `wakeBefore`. Runs that wait for people or are held back by others that do not run are no work.
      */
     async hasWork(wakeBefore: number): Promise<boolean> {
-      const row = await read(() => findWork.get({ wakeBefore }));
+      const row = await read(() => findWork.get({ wakeBefore, day: `day:${dayOf(now())}` }));
       return row?.found === 1;
     },
   };

@@ -1,5 +1,7 @@
 import { and, eq, sql } from "drizzle-orm";
+import { hasBatchBudget, hasBudget } from "./budgets.ts";
 import { isOwned } from "./fence.ts";
+import type { SettledModelCall } from "./log.ts";
 import { calls, compactions, messages, modelCalls, runs } from "./schema.ts";
 import type { StoreContext } from "./store.ts";
 
@@ -12,12 +14,16 @@ export function prepareLogStatements({ db }: StoreContext) {
     promptTokens: sql`${runs.promptTokens} + ${placeholder("promptTokens")}`,
     completionTokens: sql`${runs.completionTokens} + ${placeholder("completionTokens")}`,
     cachedTokens: sql`${runs.cachedTokens} + ${placeholder("cachedTokens")}`,
+    uncountedTokens: sql`${runs.uncountedTokens} + ${placeholder("uncountedTokens")}`,
+    costMicro: sql`${runs.costMicro} + ${placeholder("costMicro")}`,
+    unpricedCalls: sql`${runs.unpricedCalls} + ${placeholder("unpricedCalls")}`,
   };
   const counted = {
     promptTokens: sql`${placeholder("promptTokens")}`,
     completionTokens: sql`${placeholder("completionTokens")}`,
     cachedTokens: sql`${placeholder("cachedTokens")}`,
     reasoningTokens: sql`${placeholder("reasoningTokens")}`,
+    costMicro: sql`${placeholder("costMicro")}`,
     responseId: sql`${placeholder("responseId")}`,
     endedAt: sql`${placeholder("now")}`,
   };
@@ -37,7 +43,14 @@ export function prepareLogStatements({ db }: StoreContext) {
       .update(runs)
       .set({ activeMs: spent.activeMs })
       .where(isOwned())
-      .returning({ cancelAt: runs.cancelAt, pauseAt: runs.pauseAt })
+      .returning({
+        cancelAt: runs.cancelAt,
+        pauseAt: runs.pauseAt,
+        batchId: runs.batchId,
+        costMicro: runs.costMicro,
+        usedTokens: sql<number>`${runs.promptTokens} + ${runs.completionTokens} + ${runs.uncountedTokens}`,
+        hasBatchBudget,
+      })
       .prepare(),
     spend: db.update(runs).set(spent).where(isOwned()).prepare(),
     advance: db
@@ -61,6 +74,8 @@ export function prepareLogStatements({ db }: StoreContext) {
         purpose: placeholder("purpose"),
         model: placeholder("model"),
         state: "sent",
+        reservedMicro: placeholder("reservedMicro"),
+        reservedTokens: placeholder("reservedTokens"),
         startedAt: placeholder("startedAt"),
       })
       .prepare(),
@@ -68,11 +83,13 @@ export function prepareLogStatements({ db }: StoreContext) {
       .update(modelCalls)
       .set({ ...counted, state: "done" })
       .where(openModelCall)
+      .returning({ startedAt: modelCalls.startedAt, hasBudget })
       .prepare(),
     failModelCall: db
       .update(modelCalls)
       .set({ ...counted, state: "failed", error: sql`${placeholder("error")}` })
       .where(openModelCall)
+      .returning({ startedAt: modelCalls.startedAt, hasBudget })
       .prepare(),
     insertCall: db
       .insert(calls)
@@ -140,4 +157,21 @@ export function messageInsert({ db }: Pick<StoreContext, "db">) {
       at: placeholder("at"),
     })
     .prepare();
+}
+
+/** What an ended request used and cost. */
+export type Spent = Pick<SettledModelCall, "usage" | "charge">;
+
+/** What an ended request adds to its run; nothing where there was none. */
+export function sumsOf(spent: Spent | undefined) {
+  const { promptTokens, completionTokens, cachedTokens } = spent?.usage ?? {};
+  const costMicro = spent?.charge?.costMicro ?? null;
+  return {
+    promptTokens: promptTokens ?? 0,
+    completionTokens: completionTokens ?? 0,
+    cachedTokens: cachedTokens ?? 0,
+    uncountedTokens: spent?.charge?.uncountedTokens ?? 0,
+    costMicro: costMicro ?? 0,
+    unpricedCalls: spent && costMicro === null ? 1 : 0,
+  };
 }

@@ -1,7 +1,15 @@
+import {
+  type BudgetWish,
+  type Charge,
+  nothingReserved,
+  type Refusal,
+  type Reserved,
+} from "../limits/budget.ts";
 import type { Usage } from "../model/model.ts";
+import { budgetKeeper } from "./budgets.ts";
 import type { Claim } from "./claim.ts";
 import { lostLease, ownershipCheck } from "./fence.ts";
-import { prepareLogStatements } from "./log-statements.ts";
+import { prepareLogStatements, type Spent, sumsOf } from "./log-statements.ts";
 import type { CallState, MessageKind } from "./schema.ts";
 import { snapshotWriter } from "./snapshots.ts";
 import type { StoreContext } from "./store.ts";
@@ -32,12 +40,24 @@ export interface ModelCallPlan {
   step: number;
   purpose: "step" | "summary";
   model: string;
+  /** What bounds its cost; left out where nothing is known of money. */
+  budget?: BudgetWish;
+}
+
+/** What the plan of a request met. With a refusal there is no request. */
+export interface Planned {
+  cancelAt: number | null;
+  pauseAt: number | null;
+  reserved: Reserved;
+  refusal: Refusal | null;
 }
 
 export interface SettledModelCall {
   n: number;
   usage: Usage;
   responseId: string | null;
+  /** Left out where no price is known and nothing was reserved. */
+  charge?: Charge;
 }
 
 export interface NewCompaction {
@@ -57,6 +77,7 @@ export function logVerbs(context: StoreContext) {
   const statements = prepareLogStatements(context);
   const recordTree = snapshotWriter(context);
   const isOwner = ownershipCheck(context);
+  const budgets = budgetKeeper(context);
 
   function requireOwned(claim: Claim): void {
     if (!isOwner({ ...claim, now: now() })) throw lostLease(claim);
@@ -73,14 +94,14 @@ export function logVerbs(context: StoreContext) {
     if (message.tree !== undefined) recordTree(claim.runId, message.seq, message.tree);
   }
 
-  function spend(claim: Claim, usage: Usage | undefined, activeMs: number): void {
-    const result = statements.spend.run({ ...claim, now: now(), activeMs, ...tokensOf(usage) });
+  function spend(claim: Claim, spent: Spent | undefined, activeMs: number): void {
+    const result = statements.spend.run({ ...claim, now: now(), activeMs, ...sumsOf(spent) });
     if (result.changes === 0) throw lostLease(claim);
   }
 
   function advance(
     claim: Claim,
-    facts: { seq: number; newSteps: 0 | 1; activeMs: number; usage?: Usage | undefined },
+    facts: { seq: number; newSteps: 0 | 1; activeMs: number; spent?: Spent },
   ): void {
     const result = statements.advance.run({
       ...claim,
@@ -88,21 +109,17 @@ export function logVerbs(context: StoreContext) {
       seq: facts.seq,
       newSteps: facts.newSteps,
       activeMs: facts.activeMs,
-      ...tokensOf(facts.usage),
+      ...sumsOf(facts.spent),
     });
     if (result.changes === 0) throw lostLease(claim);
   }
 
   function settleModelCall(claim: Claim, settled: SettledModelCall): void {
-    const { n, usage, responseId } = settled;
-    const result = statements.settleModelCall.run({
-      runId: claim.runId,
-      n,
-      ...usage,
-      responseId,
-      now: now(),
-    });
-    requireOpen(result, `request ${n} of run ${claim.runId}`);
+    const { n, usage, responseId, charge } = settled;
+    const facts = { n, ...usage, responseId, costMicro: charge?.costMicro ?? null, now: now() };
+    const call = statements.settleModelCall.get({ runId: claim.runId, ...facts });
+    requireOpen({ changes: call ? 1 : 0 }, `request ${n} of run ${claim.runId}`);
+    budgets.settle({ runId: claim.runId, call, charge });
   }
 
   return {
@@ -112,19 +129,28 @@ export function logVerbs(context: StoreContext) {
     },
 
     /**
-     * Before a request: limits were checked, the request is recorded as sent.
-     * Returns what was asked of the run meanwhile.
+     * Before a request: limits were checked, the request is recorded as sent and the most it can cost is set aside.
+     * Returns what was asked of the run meanwhile, and which budget does not suffice: then nothing is recorded.
      */
-    plan(
-      claim: Claim,
-      call: ModelCallPlan,
-      activeMs: number,
-    ): Promise<{ cancelAt: number | null; pauseAt: number | null }> {
+    plan(claim: Claim, { budget, ...call }: ModelCallPlan, activeMs: number): Promise<Planned> {
       return write(() => {
-        const asked = statements.touch.get({ ...claim, now: now(), activeMs });
-        if (!asked) throw lostLease(claim);
-        statements.insertModelCall.run({ ...call, runId: claim.runId, epoch: claim.epoch, startedAt: now() });
-        return asked;
+        const at = now();
+        const run = statements.touch.get({ ...claim, now: at, activeMs });
+        if (!run) throw lostLease(claim);
+        const { cancelAt, pauseAt } = run;
+        const { runId, epoch } = claim;
+        const reserved = budgets.reserve({ ...run, runId, at }, budget);
+        if ("refusal" in reserved) return { cancelAt, pauseAt, reserved: nothingReserved, ...reserved };
+        const { micro: reservedMicro, tokens: reservedTokens } = reserved;
+        statements.insertModelCall.run({
+          ...call,
+          runId,
+          epoch,
+          startedAt: at,
+          reservedMicro,
+          reservedTokens,
+        });
+        return { cancelAt, pauseAt, reserved, refusal: null };
       });
     },
 
@@ -135,8 +161,8 @@ export function logVerbs(context: StoreContext) {
       facts: { calls: PlannedCall[]; settled: SettledModelCall; activeMs: number },
     ): Promise<void> {
       return write(() => {
-        const { usage } = facts.settled;
-        advance(claim, { seq: reply.seq, newSteps: 1, activeMs: facts.activeMs, usage });
+        const { activeMs, settled: spent } = facts;
+        advance(claim, { seq: reply.seq, newSteps: 1, activeMs, spent });
         appendMessage(claim, reply);
         for (const call of facts.calls) {
           statements.insertCall.run({ ...call, runId: claim.runId, step: reply.step, epoch: claim.epoch });
@@ -184,10 +210,12 @@ export function logVerbs(context: StoreContext) {
     /** A request that brought no reply, or one of no use, which is paid for all the same; one that was settled stays so. */
     failModelCall(claim: Claim, call: SettledModelCall & { error: string }, activeMs: number): Promise<void> {
       return write(() => {
-        const { usage, ...facts } = call;
-        const failed = { ...facts, ...usage, runId: claim.runId, now: now() };
-        const { changes } = statements.failModelCall.run(failed);
-        spend(claim, changes > 0 ? usage : undefined, activeMs);
+        const { usage, charge, ...facts } = call;
+        const costMicro = charge?.costMicro ?? null;
+        const failed = { ...facts, ...usage, costMicro, runId: claim.runId, now: now() };
+        const open = statements.failModelCall.get(failed);
+        spend(claim, open && call, activeMs);
+        budgets.settle({ runId: claim.runId, call: open, charge });
       });
     },
 
@@ -199,20 +227,11 @@ export function logVerbs(context: StoreContext) {
       activeMs: number,
     ): Promise<void> {
       return write(() => {
-        spend(claim, settled?.usage, activeMs);
+        spend(claim, settled ?? undefined, activeMs);
         if (settled) settleModelCall(claim, settled);
         statements.insertCompaction.run({ ...compaction, runId: claim.runId, at: now() });
       });
     },
-  };
-}
-
-function tokensOf(usage: Usage | undefined) {
-  const { promptTokens, completionTokens, cachedTokens } = usage ?? {};
-  return {
-    promptTokens: promptTokens ?? 0,
-    completionTokens: completionTokens ?? 0,
-    cachedTokens: cachedTokens ?? 0,
   };
 }
 

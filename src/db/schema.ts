@@ -82,6 +82,8 @@ export const runs = sqliteTable(
     cachedTokens: integer("cached_tokens").notNull().default(0),
     costMicro: integer("cost_micro").notNull().default(0),
     unpricedCalls: integer("unpriced_calls").notNull().default(0),
+    /** Reserved by requests that nobody counted: they may have been used. */
+    uncountedTokens: integer("uncounted_tokens").notNull().default(0),
     baseCommit: text("base_commit"),
     headCommit: text("head_commit"),
     branch: text("branch"),
@@ -225,12 +227,14 @@ export const events = sqliteTable(
 
 /** What a budget allows and what of it is taken: reserved by requests that are under way, and spent. Null: no bound. */
 export const budgets = sqliteTable("budgets", {
-  /** `batch:<id>`, or `day:<date>`. */
+  /** `batch:<id>`, or `day:<date>`, the date in UTC. */
   scope: text("scope").primaryKey(),
   capMicro: integer("cap_micro"),
   usedMicro: integer("used_micro").notNull().default(0),
   capTokens: integer("cap_tokens"),
   usedTokens: integer("used_tokens").notNull().default(0),
+  /** When a request did not fit though no other one was under way: since then nothing new is begun on it. */
+  exhaustedAt: integer("exhausted_at"),
 });
 
 /** What all workers know of a provider's account, or of one model there: whether and when it may be asked. */

@@ -1,6 +1,7 @@
 import { randomInt } from "node:crypto";
 import type Database from "better-sqlite3";
 import type { BetterSQLite3Database } from "drizzle-orm/better-sqlite3";
+import { budgetVerbs } from "./budgets.ts";
 import { claimVerbs } from "./claim.ts";
 import { countVerbs } from "./counts.ts";
 import { enqueueVerbs } from "./enqueue.ts";
@@ -92,6 +93,7 @@ function verbsOf(connection: Connection, { file, newId, now = Date.now }: StoreO
     ...stopVerbs(context),
     ...freedVerbs(context),
     ...gateVerbs(context),
+    ...budgetVerbs(context),
     now,
     waitForRoom: writer.waitForRoom,
     requireInPlace: connection.requireInPlace,

@@ -68,6 +68,12 @@ export const noUsage: Usage = {
   reasoningTokens: null,
 };
 
+/** Of a request that the provider did nothing for. */
+export const unbilled: Pick<ModelReply, "usage" | "responseId"> = {
+  usage: { promptTokens: 0, completionTokens: 0, cachedTokens: 0, reasoningTokens: 0 },
+  responseId: null,
+};
+
 export interface ModelReply {
   message: ReplyMessage;
   finishReason: string | null;

@@ -4,6 +4,7 @@ import { modelParametersField } from "../config/model-parameters.ts";
 import {
   type Checked,
   checkFields,
+  dollars,
   type FieldType,
   hoursOfDay,
   integer,
@@ -43,6 +44,11 @@ const fieldsSchema = z.strictObject({
     minimum: 1,
     maximum: maxMilliseconds,
   }),
+  budgetUsd: dollars("the most the run may cost, in dollars,"),
+  budgetTokens: integer("the most tokens of prompts and replies, a whole number", {
+    minimum: 1,
+    maximum: 1_000_000_000_000,
+  }),
   model: text("the name of a model"),
   modelParameters: modelParametersField({ isStored: true }),
   tools: list("a list of names of tools"),
@@ -63,7 +69,6 @@ export type TaskFields = Omit<z.output<typeof fieldsSchema>, "id" | "environment
 
 /** Fields that are known, but refused by name until they are built. */
 const plannedFields: Record<string, FieldType> = {
-  budgetUsd: "text",
   setup: "text",
   verify: "text",
   vars: "text",

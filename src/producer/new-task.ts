@@ -21,6 +21,9 @@ export interface TaskInput {
   priority?: number;
   maxSteps?: number;
   timeLimitMs?: number;
+  /** Most that the run may cost, in dollars, and most tokens of prompts and replies. */
+  budgetUsd?: number;
+  budgetTokens?: number;
   model?: string;
   /** Stored with the task: no place for secrets. */
   modelParameters?: ModelParameters;
@@ -106,13 +109,16 @@ export function tasksFromInputs(options: {
 /** What the flags of a retry change. Throws ConfigError naming the flags. */
 export function changesFromFlags(options: { flags: Record<string, unknown>; cwd: string }): TaskChanges {
   const { systemPrompt: file, ...fields } = fieldsFromFlags(options);
-  const { maxSteps, timeLimitMs, model, modelParameters, tools, protocol, onInterrupt, priority } = fields;
+  const { maxSteps, timeLimitMs, budgetUsd, budgetTokens, model, modelParameters, ...others } = fields;
+  const { tools, protocol, onInterrupt, priority } = others;
   const systemPrompt = file === undefined ? undefined : createTaskFiles().read(file);
   if (file !== undefined && systemPrompt === undefined)
     throw new ConfigError(`--system-prompt: expected a file that can be read, got ${file}`);
   return {
     ...(maxSteps !== undefined && { maxSteps }),
     ...(timeLimitMs !== undefined && { timeLimitMs }),
+    ...(budgetUsd !== undefined && { budgetUsd }),
+    ...(budgetTokens !== undefined && { budgetTokens }),
     ...(model !== undefined && { model }),
     ...(modelParameters !== undefined && { modelParameters }),
     ...(tools !== undefined && { tools }),
@@ -169,6 +175,8 @@ export function createTask(options: {
         dir: fields.dir === undefined ? null : (files.folder(fields.dir) ?? fields.dir),
         maxSteps: fields.maxSteps ?? defaultMaxSteps,
         timeLimitMs: fields.timeLimitMs ?? null,
+        ...(fields.budgetUsd !== undefined && { budgetUsd: fields.budgetUsd }),
+        ...(fields.budgetTokens !== undefined && { budgetTokens: fields.budgetTokens }),
         model: fields.model ?? null,
         tools: fields.tools ?? null,
         systemPrompt: systemText,

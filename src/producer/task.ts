@@ -34,6 +34,9 @@ export const specSchema = z.object({
   maxSteps: z.number().int().positive(),
   /** Active time in milliseconds, over all owners; null is without limit. */
   timeLimitMs: z.number().int().positive().nullable(),
+  /** What all of its requests may cost and take, over all owners; absent is without limit. */
+  budgetUsd: z.number().positive().optional(),
+  budgetTokens: z.number().int().positive().optional(),
   model: z.string().nullable(),
   /** What the task says of them. */
   modelParameters: modelParametersSchema.optional(),
@@ -77,6 +80,8 @@ export type TaskChanges = Partial<
     TaskSpec,
     | "maxSteps"
     | "timeLimitMs"
+    | "budgetUsd"
+    | "budgetTokens"
     | "model"
     | "modelParameters"
     | "tools"

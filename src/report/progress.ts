@@ -180,6 +180,8 @@ function describeUpkeep(event: string, facts: Facts, { palette, manyRuns }: Form
       return `nothing is asked until ${localTime(facts.until)}: ${flat(facts.note ?? "requests are held apart")}`;
     case "model.changed":
       return `model ${facts.model} is asked in place of ${facts.before}`;
+    case "budget.waiting":
+      return `the budget of ${facts.scope === "batch" ? `batch ${flat(facts.batch)}` : "the day"} is taken by others' requests: waits for what they give back`;
     case "window.compacted":
       return `the window was full: older messages now stand as a ${facts.kind}`;
     default: {

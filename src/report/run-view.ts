@@ -5,6 +5,7 @@ import { type DataPaths, runPaths } from "../paths.ts";
 import type { TaskImage, TaskSpec } from "../producer/task.ts";
 import { storedSpec } from "./stored-spec.ts";
 import { isoTime } from "./text.ts";
+import { reportUsage, type UsageReport } from "./usage.ts";
 
 /** What a running run does at the moment, as its log tells. */
 export type Phase = "thinking" | "acting" | "observing" | "finished";
@@ -31,7 +32,7 @@ export interface RunReport {
   environment: string;
   workspace: { path: string | null; branch: string | null; base: string | null; head: string | null };
   changedFiles: string[] | null;
-  usage: { promptTokens: number; completionTokens: number; cachedTokens: number; costUsd: number | null };
+  usage: UsageReport;
   waiting: { kind: string; wakeAt: string | null; note: string | null } | null;
   result: string | null;
   error: string | null;
@@ -79,12 +80,7 @@ export function reportRun(run: RunView, paths: DataPaths, phase: Phase | null): 
     environment: spec.fixed?.environment ?? "local",
     workspace: { path: spec.dir ?? clone, branch: run.branch, base: run.baseCommit, head: run.headCommit },
     changedFiles: outcome.changedFiles,
-    usage: {
-      promptTokens: run.promptTokens,
-      completionTokens: run.completionTokens,
-      cachedTokens: run.cachedTokens,
-      costUsd: null,
-    },
+    usage: reportUsage(run),
     waiting: run.status === "waiting" ? waiting : null,
     result: outcome.result,
     error: outcome.error,

@@ -1,7 +1,9 @@
+import { nothingUsed } from "../db/counts.ts";
 import type { Store } from "../db/store.ts";
 import { statuses } from "../outcome.ts";
 import { isProvenDead, ownIdentity } from "../worker/identity.ts";
 import { isoTime } from "./text.ts";
+import { type BudgetReport, reportBudget, reportUsage, type UsageReport } from "./usage.ts";
 
 /** `status --json`. */
 export interface StatusReport {
@@ -9,7 +11,9 @@ export interface StatusReport {
   total: number;
   byStatus: Record<string, number>;
   byReason: Record<string, number>;
-  usage: { promptTokens: number; completionTokens: number; cachedTokens: number; costUsd: number | null };
+  usage: UsageReport;
+  /** Of the batches that have one, and of today. */
+  budgets: BudgetReport[];
   /** What runs wait for, when the first of them goes on by itself, and what is said of it. */
   waiting: { kind: string; count: number; wakeAt: string | null; note: string | null }[];
   /** Models that nobody may ask at the moment: why, and until when; null until `pawl resume`. */
@@ -27,7 +31,7 @@ export interface StatusReport {
   }[];
 }
 
-const nothing = { counts: [], usage: { promptTokens: 0, completionTokens: 0, cachedTokens: 0 } };
+const nothing = { counts: [], usage: nothingUsed };
 
 /** Counts of a batch, or of everything; `store` is null where nothing was ever enqueued. */
 export async function reportStatus(
@@ -56,7 +60,8 @@ export async function reportStatus(
     total,
     byStatus,
     byReason,
-    usage: { ...usage, costUsd: null },
+    usage: reportUsage(usage),
+    budgets: (store ? await store.loadBudgets(options.batch) : []).map(reportBudget),
     waiting: waiting.map(({ kind, wakeAt, ...rest }) => ({
       kind: kind ?? "",
       ...rest,

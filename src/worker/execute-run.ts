@@ -8,8 +8,10 @@ import type { Store } from "../db/store.ts";
 import type { Environment } from "../environment/environment.ts";
 import { ConfigError, DatabaseError, LeaseLostError, messageOf, WorkspaceError } from "../errors.ts";
 import { failpoint } from "../failpoint.ts";
+import type { Caps } from "../limits/budget.ts";
 import type { Gate } from "../limits/gate.ts";
 import type { OpeningHours } from "../limits/hours.ts";
+import type { Price } from "../limits/prices.ts";
 import type { Logger } from "../log.ts";
 import type { Model } from "../model/model.ts";
 import { type Outcome, outcomeOf } from "../outcome.ts";
@@ -44,6 +46,8 @@ export interface ModelBinding {
   /** Models to ask where this one may not be asked for long. */
   fallbackModels: string[];
   hours: OpeningHours;
+  /** What a model costs there; null where nobody knows. */
+  priceOf(model: string): Price | null;
 }
 
 /** What a worker gives each run. */
@@ -57,6 +61,8 @@ export interface RunResources {
   systemPrompt: string;
   commandTimeoutMs: number;
   maxResultChars: number;
+  /** What all runs together may use a day. */
+  dayBudget: Caps;
   /** Binds a run to its model: the recorded one, or the configured one for a run that begins. Throws ConfigError. */
   bindModel(spec: TaskSpec): Promise<ModelBinding>;
   /** Variables of this process that commands may get. */

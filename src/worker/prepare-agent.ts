@@ -8,6 +8,7 @@ import type { RunRow } from "../db/claim.ts";
 import { commandVariables } from "../environment/variables.ts";
 import { ConfigError } from "../errors.ts";
 import { failpoint } from "../failpoint.ts";
+import { microOf } from "../limits/budget.ts";
 import { withFacts } from "../log.ts";
 import { runPaths } from "../paths.ts";
 import { specSchema, type TaskSpec } from "../producer/task.ts";
@@ -42,10 +43,10 @@ interface Started extends Prepared {
 /** The agent of a run, with its log as far as earlier owners brought it; the first owner begins the log. */
 export async function prepareAgent(prepared: Prepared): Promise<Agent> {
   const { resources, row, claim, activeMs } = prepared.work;
-  const { protocol } = prepared.binding;
+  const { protocol, priceOf } = prepared.binding;
   const { store, redact } = resources;
   const budgetTokens = budgetOf(prepared.binding);
-  const log = openRunLog({ store, claim, protocol, activeMs, redact, budgetTokens });
+  const log = openRunLog({ store, claim, protocol, activeMs, redact, priceOf, budgetTokens });
   const last = (await resources.store.getRun(row.id))?.tree ?? prepared.workspace.baseTree;
   const tree = prepared.workspace.reset === undefined ? last : null;
   log.load(await resources.store.loadTail(row.id, row.promptHash), tree);
@@ -175,6 +176,11 @@ async function createAgent({
     maxOutputTokens: binding.maxOutputTokens,
     parameters: binding.parameters,
     images: await loadImages(resources.store, spec.images),
+    budgets: {
+      task: { micro: microOf(spec.budgetUsd), tokens: spec.budgetTokens ?? null },
+      day: resources.dayBudget,
+    },
+    priceOf: binding.priceOf,
     signal,
     isStopping: resources.isStopping,
     snapshot: watch.snapshot,

@@ -23,8 +23,11 @@ export interface Owner {
 }
 
 /** Enqueues a run, claims it and writes its first messages. */
-export async function firstOwner(store: Store, options: Options = {}): Promise<Owner> {
-  await store.enqueue([newTask()]);
+export async function firstOwner(
+  store: Store,
+  { batch = null, ...options }: Options & { batch?: string | null } = {},
+): Promise<Owner> {
+  await store.enqueue([newTask({ batch })]);
   const owner = await ownerOf(store, options);
   const text = JSON.stringify(prompt);
   const fixed = { spec: "{}", model: "m", baseCommit: null, baseTree: null };
@@ -40,7 +43,7 @@ export async function nextOwner(store: Store, dead: Owner, options: Options = {}
   return ownerOf(store, options);
 }
 
-type Options = Pick<RunLogOptions, "budgetTokens">;
+type Options = Pick<RunLogOptions, "budgetTokens" | "priceOf">;
 
 async function ownerOf(store: Store, options: Options): Promise<Owner> {
   const workerId = await store.registerWorker(identity, { version: "1", leaseMs: 60_000 });

@@ -113,7 +113,10 @@ describe("a file with mistakes", () => {
 test.each([
   [["--verify", "make test"], "--verify: not built yet"],
   [["--at", "tomorrow"], "--at: not built yet"],
-  [["--budget-usd", "3"], "--budget-usd: not built yet"],
+  [["--budget-usd", "3,50"], "--budget-usd: expected"],
+  [["--budget-tokens", "0"], "--budget-tokens: expected"],
+  [["--batch-budget-usd", "5"], "expected --batch with the budget of a batch, got none"],
+  [["--batch", "night", "--batch-budget-usd", "-1"], "--batch-budget-usd: expected"],
   [["--setup", "npm ci"], "--setup: not built yet"],
   [["--vars", "{}"], "--vars: not built yet"],
   [["--model-parameters", "[]"], "--model-parameters: expected an object such as"],

@@ -16,7 +16,11 @@ test("where nothing was ever enqueued, status counts zero, list is empty, and no
       total: 0,
       byStatus: { queued: 0, running: 0, waiting: 0, succeeded: 0, failed: 0, cancelled: 0 },
       byReason: {},
-      usage: { promptTokens: 0, completionTokens: 0, cachedTokens: 0, costUsd: null },
+      usage: {
+        ...{ promptTokens: 0, completionTokens: 0, cachedTokens: 0 },
+        ...{ costUsd: 0, pricedUsd: 0, unpricedRequests: 0 },
+      },
+      budgets: [],
       workers: [],
     },
   ]);
@@ -85,6 +89,8 @@ test("show --json and list --json have exactly the fields of the contract", asyn
       completionTokens: expect.any(Number),
       cachedTokens: 0,
       costUsd: null,
+      pricedUsd: 0,
+      unpricedRequests: 2,
     },
     waiting: null,
     result: "Written.",

@@ -3,6 +3,7 @@ import type Database from "better-sqlite3";
 import { expect, onTestFinished, test } from "vitest";
 import { expectSoundLogs, expectSoundRequests } from "../helpers/invariants.ts";
 import type { PawlProcess } from "../helpers/pawl-process.ts";
+import { createRandom } from "../helpers/random.ts";
 import { describeWithRedis, startRedis } from "../helpers/redis.ts";
 import { createScenario, markOf, type Scenario, type Story } from "../helpers/scenario.ts";
 import { waitUntil } from "../helpers/wait-until.ts";
@@ -145,15 +146,4 @@ function expectRealFaults(database: Database.Database, workers: PawlProcess[]): 
   expect(count(inherited), "commands harvested or adopted").toBeGreaterThan(10);
   const fenced = workers.filter((worker) => worker.stderr().includes("lease has run out"));
   expect(fenced.length, "workers that lost their lease and lived").toBeGreaterThan(5);
-}
-
-/** A small generator of numbers in [0, 1), the same for the same seed (mulberry32). */
-function createRandom(start: number): () => number {
-  let state = start;
-  return () => {
-    state = (state + 0x6d2b79f5) | 0;
-    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
-    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
-  };
 }

@@ -72,7 +72,7 @@ const mutations: Row[] = [
   {
     title: "the commit before a request",
     file: "agent/request.js",
-    pattern: /await log\.committed\(\);(?=\s+failpoint\(failpoints\[purpose\]\.planned\))/,
+    pattern: /await log\.committed\(\);(?=\s+const refusal = log\.refusal\(\))/,
     replacement: "",
     check: checkCommits,
     says: broken.planCommitted,

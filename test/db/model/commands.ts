@@ -5,7 +5,16 @@ import type { RemovalReason } from "../../../src/db/workers.ts";
 import { ConfigError } from "../../../src/errors.ts";
 import { identity, newTask } from "../suite/scene.ts";
 import { cancelUnowned, fencedVerbs, tryFenced } from "./fenced.ts";
-import { addRun, holdsLease, isOwned, isTerminal, type ModelRun, rowsOf, type World } from "./world.ts";
+import {
+  addRun,
+  batch,
+  holdsLease,
+  isOwned,
+  isTerminal,
+  type ModelRun,
+  rowsOf,
+  type World,
+} from "./world.ts";
 
 /** One thing that somebody does: `at` chooses among the workers, runs or claims that there are. */
 export interface Command {
@@ -15,6 +24,7 @@ export interface Command {
 
 const leaseMs = 10_000;
 const hourMs = 3_600_000;
+const maxRaise = 6;
 const lanes = [null, "/a", "/a"];
 const clockMoves = [1, 500, 500, leaseMs / 4, leaseMs / 4, leaseMs / 2, leaseMs, hourMs, -hourMs];
 const removals: RemovalReason[] = ["dead", "dead", "lease_expired", "stopped"];
@@ -22,7 +32,7 @@ const removals: RemovalReason[] = ["dead", "dead", "lease_expired", "stopped"];
 /** By weight: owners do most of it. */
 const weights: Record<string, number> = {
   ...{ enqueue: 4, addWorker: 4, claim: 12, renewLease: 5, removeWorker: 2, moveClock: 3, wakeDue: 2 },
-  ...{ die: 5, cancel: 1, pause: 2, resume: 3, retry: 1 },
+  ...{ raise: 1, die: 5, cancel: 1, pause: 2, resume: 3, retry: 1 },
   ...{ begin: 3, plan: 9, reply: 8, start: 4, result: 8, confirmOwned: 1, wait: 1, release: 1, finish: 2 },
 };
 
@@ -48,6 +58,7 @@ export async function obey(world: World, { does, at }: Command): Promise<void> {
   if (does === "enqueue") return enqueue(world, at);
   if (does === "addWorker") return addWorker(world);
   if (does === "die") return die(world);
+  if (does === "raise") return raise(world, world.budget.cap + (at % maxRaise));
   if (does === "moveClock") world.now += choose(clockMoves, at) ?? 0;
   else if (does === "wakeDue") return wakeDue(world);
   else if (workerId && does === "claim") await claim(world, workerId, at);
@@ -65,13 +76,19 @@ function choose<Item>(items: Item[], at: number): Item | undefined {
 
 async function enqueue(world: World, at: number): Promise<void> {
   const dir = choose(lanes, at) ?? null;
-  const [added] = await world.store.enqueue([newTask({ priority: (at >> 4) % 2 }, { dir })]);
+  const [added] = await world.store.enqueue([newTask({ batch, priority: (at >> 4) % 2 }, { dir })]);
   addRun(world, { id: added?.id ?? "", lane: dir === null ? null : `dir:${dir}` });
 }
 
 async function addWorker(world: World): Promise<void> {
   const id = await world.store.registerWorker(identity, { version: "1", leaseMs });
   world.workers.set(id, { leaseUntil: world.now + leaseMs, isStopped: false });
+}
+
+/** A budget of the same size is no change. */
+export async function raise({ store, budget }: World, cap: number): Promise<void> {
+  await store.setBatchBudget(batch, { micro: cap });
+  if (cap !== budget.cap) Object.assign(budget, { cap, isExhausted: false });
 }
 
 /** A worker enters, takes a run and is killed at once. */
@@ -95,7 +112,9 @@ function renewLease(world: World, id: string): void {
 
 export async function claim(world: World, workerId: string, at: number): Promise<boolean> {
   const isAlone = at % 2 === 0;
-  const waiting = rowsOf(world).filter((row) => row.status === "queued" && row.ready === 1);
+  const isHeld = (row: Record<string, unknown>) =>
+    world.budget.isExhausted && row.epoch === 0 && row.cancel_at === null;
+  const waiting = rowsOf(world).filter((row) => row.status === "queued" && row.ready === 1 && !isHeld(row));
   const isSuspect = (row: (typeof waiting)[number]) => Number(row.strikes) >= strikesUntilSuspect;
   const trusted = waiting.filter((row) => !isSuspect(row));
   const allowed = trusted.length > 0 || !isAlone ? trusted : waiting;
@@ -113,6 +132,7 @@ export async function claim(world: World, workerId: string, at: number): Promise
   run.epoch += 1;
   run.ownerId = workerId;
   run.hasReplied = false;
+  if (run.openRequest !== null) run.costMicro += run.openMicro;
   run.openRequest = null;
   expect(row?.epoch).toBe(run.epoch);
   world.claims.push({ runId: run.id, workerId, epoch: run.epoch });

@@ -2,6 +2,7 @@ import { expect } from "vitest";
 import type { Claim } from "../../../src/db/claim.ts";
 import type { Store } from "../../../src/db/store.ts";
 import { LeaseLostError } from "../../../src/errors.ts";
+import { chargeOf, noCaps } from "../../../src/limits/budget.ts";
 import { newTask, products, success, usage } from "../suite/scene.ts";
 import { everything, isOwned, type ModelRun, type World } from "./world.ts";
 
@@ -11,11 +12,14 @@ interface FencedVerb {
   /** What an owner would not ask for, is not tried; what the store must refuse, is. */
   fits?(run: ModelRun): boolean | "refused";
   /** What it does to the run. */
-  apply(run: ModelRun, at: number, world: World): void;
+  apply(run: ModelRun, at: number, world: World, answer: unknown): void;
 }
 
 const spec = JSON.stringify(newTask().spec);
 const maxCalls = 3;
+/** The worst case of a request, and what it cost: sometimes more than that. */
+const microOf = (at: number) => 1 + (at % 7);
+const costOf = (run: ModelRun, at: number) => Math.max(0, run.openMicro - 3 + ((at >> 3) % 5));
 const wakeSpanMs = 2000;
 const callOf = (run: ModelRun) => run.openCalls[0] ?? { step: Math.max(1, run.steps), ordinal: 9 };
 const wireId = ({ step, ordinal }: { step: number; ordinal: number }) => `w${step}.${ordinal}`;
@@ -32,12 +36,29 @@ export const fencedVerbs: Record<string, FencedVerb> = {
   },
   confirmOwned: { call: (store, claim) => store.confirmOwned(claim), apply: () => {} },
   plan: {
-    call: (store, claim, run) =>
-      store.plan(claim, { n: run.requests + 1, step: run.steps + 1, purpose: "step", model: "m" }, 0),
+    call(store, claim, run, at) {
+      const worst = () => ({ micro: microOf(at), tokens: 1 });
+      const budget = { task: noCaps, day: noCaps, isPriced: true, worst };
+      const call = { n: run.requests + 1, step: run.steps + 1, purpose: "step" as const, model: "m", budget };
+      return store.plan(claim, call, 0);
+    },
     fits: (run) => run.openRequest === null && run.openCalls.length === 0,
-    apply(run) {
+    apply(run, at, world, answer) {
+      const { budget } = world;
+      const isRefused = budget.used + microOf(at) > budget.cap;
+      const isPassing = [...world.runs.values()].some(
+        (other) => other !== run && other.status === "running" && other.openRequest !== null,
+      );
+      expect(answer).toMatchObject({ refusal: isRefused ? { isPassing } : null });
+      if (isRefused) {
+        budget.isExhausted ||= !isPassing;
+        world.seen.unaffordable += 1;
+        return;
+      }
       run.requests += 1;
       run.openRequest = run.requests;
+      run.openMicro = microOf(at);
+      budget.used += run.openMicro;
     },
   },
   reply: {
@@ -45,7 +66,9 @@ export const fencedVerbs: Record<string, FencedVerb> = {
       const calls = callsFor(run, at).map((call) => ({
         ...{ ordinal: call.ordinal, tool: "bash", class: "unsafe", wireId: wireId(call) },
       }));
-      const settled = { n: run.openRequest ?? run.requests + 1, usage, responseId: null };
+      const reserved = { micro: run.openMicro, tokens: 1 };
+      const charge = chargeOf({ reserved, usage, costMicro: costOf(run, at) });
+      const settled = { n: run.openRequest ?? run.requests + 1, usage, responseId: null, charge };
       const message = {
         seq: run.seq + 1,
         step: run.steps + 1,
@@ -56,7 +79,9 @@ export const fencedVerbs: Record<string, FencedVerb> = {
       return store.appendReply(claim, message, { calls, settled, activeMs: 0 });
     },
     fits: (run) => run.openRequest !== null || "refused",
-    apply(run, at) {
+    apply(run, at, world) {
+      world.budget.used += costOf(run, at) - run.openMicro;
+      run.costMicro += costOf(run, at);
       run.openCalls = callsFor(run, at);
       run.seq += 1;
       run.steps += 1;
@@ -113,13 +138,17 @@ export async function tryFenced(world: World, name: string, claim: Claim, at: nu
   const fits = verb.fits?.(run) ?? true;
   if (owned && fits === false) return;
   const before = everything(world);
+  let answer: unknown;
   const failure = await verb.call(world.store, claim, run, at).then(
-    () => null,
+    (value) => {
+      answer = value;
+      return null;
+    },
     (error: unknown) => error,
   );
   if (owned && fits === true) {
     expect(failure, `${name} by the owner`).toBeNull();
-    verb.apply(run, at, world);
+    verb.apply(run, at, world, answer);
     world.seen.done += 1;
     return;
   }

@@ -30,8 +30,15 @@ export interface ModelRun {
   /** Requests so far; the number of the one that is open. */
   requests: number;
   openRequest: number | null;
+  /** What was set aside for it, and what the ended ones cost. */
+  openMicro: number;
+  costMicro: number;
   openCalls: { step: number; ordinal: number }[];
 }
+
+/** All runs are of this one, which has a budget. */
+export const batch = "x";
+const firstCap = 8;
 
 /** The store under test, what it must hold, and a connection that sees what is on disk. */
 export interface World {
@@ -42,10 +49,12 @@ export interface World {
   workers: Map<string, { leaseUntil: number; isStopped: boolean }>;
   /** All that were ever given, oldest first. */
   claims: Claim[];
+  /** What all runs share, in micro-dollars. */
+  budget: { cap: number; used: number; isExhausted: boolean };
   /** Rows of runs that have ended, as they were at first. */
   ended: Map<string, string>;
   /** How often what happened, so that a test can say that it tried something. */
-  seen: Record<"refused" | "done" | "claimed" | "ended" | "crash_loop" | "lost", number>;
+  seen: Record<"refused" | "unaffordable" | "done" | "claimed" | "ended" | "crash_loop" | "lost", number>;
 }
 
 /** A world whose database is a copy of `template`, an empty one that is closed: migrating each would cost more than the verbs. */
@@ -61,9 +70,11 @@ export async function createWorld(folder: string, template: string): Promise<Wor
     runs: new Map(),
     workers: new Map(),
     claims: [],
+    budget: { cap: firstCap, used: 0, isExhausted: false },
     ended: new Map(),
-    seen: { refused: 0, done: 0, claimed: 0, ended: 0, crash_loop: 0, lost: 0 },
+    seen: { refused: 0, unaffordable: 0, done: 0, claimed: 0, ended: 0, crash_loop: 0, lost: 0 },
   };
+  await store.setBatchBudget(batch, { micro: firstCap });
   return world;
 }
 
@@ -81,6 +92,7 @@ export function addRun(
     ...{ id, lane, status: "queued", epoch: 0, ownerId: null, seq: 0, steps: 0, isSuperseded: false },
     ...{ hasBegun: false, isCancelAsked: false, isPauseAsked: false, waitKind: null, wakeAt: null },
     ...{ deaths: 0, hasReplied: false, requests: 0, openRequest: null, openCalls: [] },
+    ...{ openMicro: 0, costMicro: 0 },
   });
 }
 
@@ -105,7 +117,7 @@ export function rowsOf({ disk }: World): Row[] {
   return disk.prepare("SELECT * FROM runs ORDER BY id").all() as Row[];
 }
 
-const tables = ["runs", "messages", "calls", "model_calls", "events", "workers", "batches"];
+const tables = ["budgets", "runs", "messages", "calls", "model_calls", "events", "workers", "batches"];
 
 /** Everything on disk, to see that nothing changed. */
 export function everything({ disk }: World): string {
@@ -117,6 +129,7 @@ export async function expectAgreement(world: World): Promise<void> {
   const rows = rowsOf(world);
   expectSame(rows.map(asModel), [...world.runs.values()].toSorted(byId).map(asRow));
   expectFinalEnds(world, rows);
+  expectSame(budgetOf(world), world.budget);
   expectLanes(rows);
   const counted = await world.store.countRuns();
   const current = [...world.runs.values()].filter((run) => !run.isSuperseded);
@@ -133,12 +146,18 @@ function expectSame(actual: unknown, expected: unknown): void {
 
 const byId = (a: ModelRun, b: ModelRun) => (a.id < b.id ? -1 : 1);
 
-function asRow({ id, status, epoch, ownerId, seq, steps, waitKind, isSuperseded }: ModelRun) {
-  return { id, status, epoch, ownerId, seq, steps, waitKind, superseded: isSuperseded ? 1 : 0 };
+function budgetOf({ disk }: World): World["budget"] {
+  const row = disk.prepare("SELECT * FROM budgets").get() as Record<string, number | null>;
+  return { cap: row.cap_micro ?? 0, used: row.used_micro ?? 0, isExhausted: row.exhausted_at !== null };
 }
 
-function asModel({ id, status, epoch, owner_id, seq, steps, wait_kind, superseded }: Row) {
-  return { id, status, epoch, ownerId: owner_id, seq, steps, waitKind: wait_kind, superseded };
+function asRow({ id, status, epoch, ownerId, seq, steps, waitKind, isSuperseded, costMicro }: ModelRun) {
+  return { id, status, epoch, ownerId, seq, steps, waitKind, superseded: isSuperseded ? 1 : 0, costMicro };
+}
+
+function asModel({ id, status, epoch, owner_id, seq, steps, wait_kind, superseded, cost_micro }: Row) {
+  const names = { ownerId: owner_id, seq, steps, waitKind: wait_kind, superseded, costMicro: cost_micro };
+  return { id, status, epoch, ...names };
 }
 
 /** One outcome, recorded once, never changed. */

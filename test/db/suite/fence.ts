@@ -120,6 +120,7 @@ export function describeFence(open: StoreFactory): void {
         ...["loadModelCalls", "loadCompactions", "loadSnapshots", "loadEvents", "countRuns", "countOwned"],
         ...[
           "loadAsked",
+          ...["setBatchBudget", "setDayBudget", "loadBudgets"],
           "hasWork",
           "hasRunWithoutModel",
           "getLaneHolder",

@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import { nothingUsed } from "../../../src/db/counts.ts";
 import type { WaitKind } from "../../../src/outcome.ts";
 import { newTask, products, type StoreFactory, setScene, success } from "./scene.ts";
 
@@ -51,7 +52,7 @@ export function describeReads(open: StoreFactory): void {
         { status: "cancelled", reason: "cancelled", count: 1 },
         { status: "queued", reason: null, count: 1 },
       ]);
-      expect(usage).toEqual({ promptTokens: 0, completionTokens: 0, cachedTokens: 0 });
+      expect(usage).toEqual(nothingUsed);
       expect((await store.countRuns("x")).counts).toEqual([{ status: "queued", reason: null, count: 1 }]);
       await expect(store.countRuns("y")).rejects.toThrow(/name of a batch/);
     });
