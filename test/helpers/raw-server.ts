@@ -1,5 +1,6 @@
 import { createServer, type IncomingMessage } from "node:http";
 import type { AddressInfo } from "node:net";
+import { setTimeout as delay } from "node:timers/promises";
 
 /** One response, byte for byte; an object as body is encoded as JSON. */
 export interface RawResponse {
@@ -8,6 +9,8 @@ export interface RawResponse {
   body?: unknown;
   /** Sends these instead of a body, each by itself; `hang` then leaves the reply open. */
   pieces?: (string | Uint8Array)[];
+  /** Between two of them. */
+  everyMs?: number;
   /** Sends this many bytes of the body, then cuts the connection. */
   cutAfter?: number;
   /** Never answers. */
@@ -36,12 +39,16 @@ export async function startRawServer(
       headers = {},
       body,
       pieces,
+      everyMs,
       cutAfter,
       hang,
     } = answer(requests.length, requests.at(-1)?.body);
     if (pieces) {
       response.writeHead(status, { "content-type": "text/event-stream", ...headers });
-      for (const piece of pieces) await new Promise((sent) => response.write(piece, sent));
+      for (const piece of pieces) {
+        await new Promise((sent) => response.write(piece, sent));
+        if (everyMs !== undefined) await delay(everyMs);
+      }
       if (!hang && cutAfter === undefined) response.end();
       if (cutAfter !== undefined) response.destroy();
       return;

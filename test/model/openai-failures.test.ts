@@ -370,6 +370,22 @@ describe("a time-out", () => {
     },
   );
 
+  it("for silence begins anew with every piece", async () => {
+    const pieces = events(
+      ...Array.from({ length: 25 }, () => ({ choices: [{ index: 0, delta: { content: "x" } }] })),
+      "[DONE]",
+    );
+    const server = await serveRaw({ pieces, everyMs: 100 });
+    const { message } = await ask(server.url, { timeouts: { silenceTimeoutMs: 2_000 } });
+    expect(message.content).toBe("x".repeat(25));
+  });
+
+  it("for the connection is over once it stands", async () => {
+    const server = await serveRaw({ hang: true });
+    const timeouts = { connectTimeoutMs: 500, firstTokenTimeoutMs: 800 };
+    expect((await failure(ask(server.url, { timeouts }))).message).toContain("firstTokenTimeoutMs");
+  });
+
   it("for the connection is not billed: nothing was sent", async () => {
     const silent = createServer();
     await new Promise<void>((resolve) => silent.listen(0, "127.0.0.1", resolve));

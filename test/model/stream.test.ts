@@ -206,7 +206,8 @@ describe("a stream", () => {
     const model = openaiModel({ baseUrl: server.url, apiKey: null });
     const request = { model: "m", messages: [{ role: "user" as const, content: "hello" }] };
     for (let n = 0; n < 10; n += 1) await model.ask(request, new AbortController().signal);
-    expect(server.connections()).toBeLessThan(10);
+    // The next request may begin before the end of the last one has come.
+    expect(server.connections()).toBeLessThanOrEqual(3);
   });
 
   it("is told piece by piece", async () => {
@@ -238,11 +239,12 @@ describe("a stream", () => {
   });
 
   it("cannot change the prototype of anything", async () => {
-    const evil =
-      '{"choices":[{"index":0,"delta":{"content":"hi","__proto__":{"polluted":1},"a":{"__proto__":{"polluted":1}}}}]}';
-    const { message } = await askFor(events(evil, evil, delta({}, "stop"), "[DONE]"));
-    expect(message.content).toBe("hihi");
-    expect("polluted" in {} || "polluted" in message).toBe(false);
+    const evil = '{"__proto__":{"polluted":1}}';
+    const piece = `{"choices":[{"index":0,"delta":{"content":"hi","list":[${evil}],"a":${evil}}}]}`;
+    const { message } = await askFor(events(piece, piece, delta({}, "stop"), "[DONE]"));
+    expect(message).toMatchObject({ content: "hihi", list: [{}, {}] });
+    const objects = [{}, message, ...(message.list as object[])];
+    expect(objects.some((each) => "polluted" in each)).toBe(false);
   });
 });
 
