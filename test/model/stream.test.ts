@@ -135,6 +135,11 @@ describe("a stream", () => {
       ["a x {}", "b y {}"],
     ],
     [
+      "one index for all, and no arguments",
+      [call({ index: 0, id: "a" }, "x", ""), call({ index: 0, id: "b" }, "y", "")],
+      ["a x ", "b y "],
+    ],
+    [
       "neither index nor id",
       [call({}, "x", '{"a":'), call({}, undefined, "1}"), call({}, "x", "{}")],
       ['undefined x {"a":1}', "undefined x {}"],
@@ -202,7 +207,7 @@ describe("a stream", () => {
   });
 
   it("leaves its connection to later requests", async () => {
-    const server = await serve({ pieces: events(delta({ content: "hi" }, "stop"), "[DONE]") });
+    const server = await serve({ pieces: events(delta({ content: "hi" }, "stop"), "[DONE]"), everyMs: 5 });
     const model = openaiModel({ baseUrl: server.url, apiKey: null });
     const request = { model: "m", messages: [{ role: "user" as const, content: "hello" }] };
     for (let n = 0; n < 10; n += 1) await model.ask(request, new AbortController().signal);
