@@ -17,7 +17,7 @@ export function gateVerbs({ sqlite, db, read, write, now }: StoreContext) {
   // Of a worker that has died or lost its lease nothing is under way any more.
   const countHeld = sqlite.prepare<{ name: string; now: number }, { held: number }>(`
     SELECT coalesce(sum(held), 0) AS held FROM gate_slots JOIN workers ON workers.id = worker_id
-    WHERE name = @name AND lease_until > @now AND stopped_at IS NULL`);
+    WHERE name = @name AND lease_until > @now`);
   const hold = sqlite.prepare(`
     INSERT INTO gate_slots (name, worker_id, held) VALUES (@name, @workerId, max(0, @slots))
     ON CONFLICT DO UPDATE SET held = max(0, held + @slots)`);
