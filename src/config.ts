@@ -29,9 +29,9 @@ import { type ProtocolName, protocolNames } from "./protocol-name.ts";
 
 const milliseconds = (minimum: number) =>
   integer("a whole number of milliseconds", { minimum, maximum: maxMilliseconds });
-const budgetTokens = () => integer("a whole number of tokens", { minimum: 1, maximum: 1_000_000_000_000 });
+const maxBudgetTokens = 1_000_000_000_000;
 const price = () => z.number().min(0).max(1_000_000);
-const tokens = () => integer("a whole number of tokens", { minimum: 1, maximum: 100_000_000 });
+const tokens = (maximum = 100_000_000) => integer("a whole number of tokens", { minimum: 1, maximum });
 
 /** Every setting, as `pawl.config.*` writes it. Descriptions read after "expected". */
 const settingsSchema = z.strictObject({
@@ -62,14 +62,11 @@ const settingsSchema = z.strictObject({
   prices: z
     .record(z.string(), z.strictObject({ input: price(), cachedInput: price().optional(), output: price() }))
     .optional()
-    .meta({
-      type: "text",
-      description: `an object such as {"gpt-x": {"input": 1, "cachedInput": 0.1, "output": 4}}, in dollars for a million tokens`,
-    }),
+    .meta({ type: "text", description: 'an object such as {"m": {"input": 1, "output": 4}}' }),
   budgetUsd: dollars("a number of dollars"),
-  budgetTokens: budgetTokens(),
+  budgetTokens: tokens(maxBudgetTokens),
   dayBudgetUsd: dollars("a number of dollars"),
-  dayBudgetTokens: budgetTokens(),
+  dayBudgetTokens: tokens(maxBudgetTokens),
   commandTimeoutMs: milliseconds(1),
   leaseMs: milliseconds(100),
   minFreeBytes: integer("a whole number of bytes", { minimum: 0, maximum: 999_999_999_999_999 }),

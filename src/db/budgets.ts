@@ -56,8 +56,8 @@ const scopesOfCall = `('batch:' || (SELECT batch_id FROM runs WHERE id = @runId)
 export const heldByBudget = `(runs.epoch = 0 AND runs.cancel_at IS NULL AND EXISTS (SELECT 1 FROM budgets
   WHERE exhausted_at IS NOT NULL AND scope IN ('batch:' || runs.batch_id, @day)))`;
 
-/** Whether an ended request has to be settled in a budget. */
-export const hasBudget = sql<number>`EXISTS (SELECT 1 FROM budgets WHERE scope IN (
+/** Whether an ended request has to be settled in a budget; costs next to nothing where there is none at all. */
+export const hasBudget = sql<number>`EXISTS (SELECT 1 FROM budgets) AND EXISTS (SELECT 1 FROM budgets WHERE scope IN (
   'batch:' || (SELECT batch_id FROM runs WHERE id = run_id), 'day:' || date(${modelCalls.startedAt} / 1000, 'unixepoch')))`;
 
 /** What an ended or open request took, as the sums of a budget that begins late count it. */

@@ -38,6 +38,7 @@ export function prepareLogStatements({ db }: StoreContext) {
     eq(calls.ordinal, placeholder("ordinal")),
     sql`state IN ('planned', 'asked', 'started')`,
   );
+  const isNext = and(isOwned(), sql`${runs.seq} = ${placeholder("seq")} - 1`);
   return {
     touch: db
       .update(runs)
@@ -53,15 +54,20 @@ export function prepareLogStatements({ db }: StoreContext) {
       })
       .prepare(),
     spend: db.update(runs).set(spent).where(isOwned()).prepare(),
-    advance: db
+    advanceStep: db
       .update(runs)
       .set({
         ...spent,
         seq: sql`${placeholder("seq")}`,
         // Counted, not taken from the log: that of a fork counts on from steps that the run has not made.
-        steps: sql`${runs.steps} + ${placeholder("newSteps")}`,
+        steps: sql`${runs.steps} + 1`,
       })
-      .where(and(isOwned(), sql`${runs.seq} = ${placeholder("seq")} - 1`))
+      .where(isNext)
+      .prepare(),
+    advance: db
+      .update(runs)
+      .set({ activeMs: spent.activeMs, seq: sql`${placeholder("seq")}` })
+      .where(isNext)
       .prepare(),
     insertMessage: messageInsert({ db }),
     insertModelCall: db

@@ -99,18 +99,13 @@ export function logVerbs(context: StoreContext) {
     if (result.changes === 0) throw lostLease(claim);
   }
 
-  function advance(
-    claim: Claim,
-    facts: { seq: number; newSteps: 0 | 1; activeMs: number; spent?: Spent },
-  ): void {
-    const result = statements.advance.run({
-      ...claim,
-      now: now(),
-      seq: facts.seq,
-      newSteps: facts.newSteps,
-      activeMs: facts.activeMs,
-      ...sumsOf(facts.spent),
-    });
+  function advance(claim: Claim, facts: { seq: number; activeMs: number }): void {
+    const result = statements.advance.run({ ...claim, ...facts, now: now() });
+    if (result.changes === 0) throw lostLease(claim);
+  }
+
+  function advanceStep(claim: Claim, facts: { seq: number; activeMs: number }, spent: Spent): void {
+    const result = statements.advanceStep.run({ ...claim, ...facts, now: now(), ...sumsOf(spent) });
     if (result.changes === 0) throw lostLease(claim);
   }
 
@@ -161,20 +156,20 @@ export function logVerbs(context: StoreContext) {
       facts: { calls: PlannedCall[]; settled: SettledModelCall; activeMs: number },
     ): Promise<void> {
       return write(() => {
-        const { activeMs, settled: spent } = facts;
-        advance(claim, { seq: reply.seq, newSteps: 1, activeMs, spent });
+        const { activeMs, settled } = facts;
+        advanceStep(claim, { seq: reply.seq, activeMs }, settled);
         appendMessage(claim, reply);
         for (const call of facts.calls) {
           statements.insertCall.run({ ...call, runId: claim.runId, step: reply.step, epoch: claim.epoch });
         }
-        settleModelCall(claim, facts.settled);
+        settleModelCall(claim, settled);
       });
     },
 
     /** A message that no call or request hangs on: the first rows, notes. */
     appendMessage(claim: Claim, message: NewMessage, activeMs: number): Promise<void> {
       return write(() => {
-        advance(claim, { seq: message.seq, newSteps: 0, activeMs });
+        advance(claim, { seq: message.seq, activeMs });
         appendMessage(claim, message);
       });
     },
@@ -198,7 +193,7 @@ export function logVerbs(context: StoreContext) {
       facts: { state: CallState; note: string | null; activeMs: number },
     ): Promise<void> {
       return write(() => {
-        advance(claim, { seq: result.seq, newSteps: 0, activeMs: facts.activeMs });
+        advance(claim, { seq: result.seq, activeMs: facts.activeMs });
         appendMessage(claim, result);
         const { step, ordinal, seq: resultSeq } = result;
         const { state, note } = facts;
