@@ -21,6 +21,8 @@ test("where nothing was ever enqueued, status counts zero, list is empty, and no
         ...{ costUsd: 0, pricedUsd: 0, unpricedRequests: 0 },
       },
       budgets: [],
+      waiting: [],
+      gates: [],
       workers: [],
     },
   ]);
