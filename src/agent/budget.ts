@@ -4,6 +4,7 @@ import type { ChatMessage, ModelRequest } from "../model/model.ts";
 import { outcomeOf } from "../outcome.ts";
 import type { Agent, Ended } from "./loop.ts";
 import { isPlausible } from "./measurement.ts";
+import type { Refused } from "./request.ts";
 
 /** What a provider may add to a prompt on its own: its template, and how tools are to be called. */
 const providerTokens = 1000;
@@ -64,11 +65,11 @@ function sum(numbers: number[]): number {
  * What becomes of a run whose next request no budget allows. A task's own budget ends it, with its work kept; that of its
  * batch or of the day, which others used too, lets it wait.
  */
-export function endOfBudget(agent: Agent, refusal: Refusal): Ended {
+export function endOfBudget(agent: Agent, { refusal, model }: Refused): Ended {
   const { scope, needed, wakeAt } = refusal;
   const name = whose(refusal);
   if (needed === null) {
-    const note = `the price of ${agent.modelName} is not known, and ${name} is in dollars: set prices in the configuration, such as {"prices": {${JSON.stringify(agent.modelName)}: {"input": 1, "output": 4}}} in dollars for a million tokens, and resume the run`;
+    const note = `the price of ${model} is not known, and ${name} is in dollars: set prices in the configuration, such as {"prices": {${JSON.stringify(model)}: {"input": 1, "output": 4}}} in dollars for a million tokens, and resume the run`;
     return { wait: { kind: "auth", note, wakeAt: null } };
   }
   const amount = (number: number) => describeAmount(refusal.unit, number);

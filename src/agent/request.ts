@@ -29,6 +29,8 @@ export interface Answered {
 /** No request was sent: a budget does not suffice for it. */
 export interface Refused {
   refusal: Refusal;
+  /** Which was to be asked. */
+  model: string;
 }
 
 /**
@@ -95,7 +97,7 @@ async function plan(agent: Agent, { purpose, pass, request }: Planning): Promise
     const why = whyUnwanted(agent);
     if (refusal !== null) {
       pass.left();
-      return why === null ? { refusal } : null;
+      return why === null ? { refusal, model: pass.model } : null;
     }
     failpoint(failpoints[purpose].planned);
     await log.confirmOwned();

@@ -50,7 +50,7 @@ async function ask(agent: Agent): Promise<Ended | undefined> {
   const startedAt = performance.now();
   try {
     const answered = await requestModel(agent, "step", requestOf(agent));
-    if (answered && "refusal" in answered) return endOfBudget(agent, answered.refusal);
+    if (answered && "refusal" in answered) return endOfBudget(agent, answered);
     if (answered) recordReply(agent, answered, performance.now() - startedAt);
     return undefined;
   } catch (error) {

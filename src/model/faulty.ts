@@ -48,9 +48,16 @@ interface Asked {
 
 const faults = {
   rate_limit: ({ retryAfterMs = 1_000 }: Asked) =>
-    fail(new ModelError("retry", "the model server answered 429: too many requests", { retryAfterMs })),
-  server_error: () => fail(new ModelError("retry", "the model server answered 503: overloaded")),
-  unreachable: () => fail(new ModelError("retry", "cannot reach the model server: ECONNREFUSED")),
+    fail(
+      new ModelError("retry", "the model server answered 429: too many requests", {
+        retryAfterMs,
+        isLimit: true,
+      }),
+    ),
+  server_error: () =>
+    fail(new ModelError("retry", "the model server answered 503: overloaded", { mayBeBilled: false })),
+  unreachable: () =>
+    fail(new ModelError("retry", "cannot reach the model server: ECONNREFUSED", { mayBeBilled: false })),
   garbage: () => fail(new ModelError("retry", "expected a chat completion, got \\u0000\\u0001{")),
   cut_stream: async ({ model, request, signal }: Asked) => {
     await model.ask(request, signal);

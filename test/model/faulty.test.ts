@@ -16,15 +16,15 @@ async function failureOf(fault: Fault): Promise<unknown> {
 }
 
 it.each<[Fault, Partial<ModelError>]>([
-  ["rate_limit", { kind: "retry", retryAfterMs: 1_000 }],
+  ["rate_limit", { kind: "retry", retryAfterMs: 1_000, isLimit: true, mayBeBilled: false }],
   [
     { kind: "rate_limit", retryAfterMs: 5 },
     { kind: "retry", retryAfterMs: 5 },
   ],
-  ["server_error", { kind: "retry" }],
-  ["unreachable", { kind: "retry" }],
-  ["garbage", { kind: "retry" }],
-  ["cut_stream", { kind: "retry" }],
+  ["server_error", { kind: "retry", mayBeBilled: false }],
+  ["unreachable", { kind: "retry", mayBeBilled: false }],
+  ["garbage", { kind: "retry", mayBeBilled: true }],
+  ["cut_stream", { kind: "retry", mayBeBilled: true }],
   ["refused_key", { kind: "auth" }],
   ["quota", { kind: "quota", retryAfterMs: undefined }],
   [
