@@ -23,7 +23,7 @@ export interface MeteredServer {
 
 /**
  * Starts a server that calls `list_files` in every reply. It counts tokens itself, and bills what it has begun also where it
- * then answers 504, cuts the connection, or says no usage; what it refuses with 429 is free.
+ * then answers 504, cuts the connection, or says no usage; what fails at once, with 500, is free.
  */
 export async function startMeteredServer(random: () => number): Promise<MeteredServer> {
   let billed = 0;
@@ -34,7 +34,7 @@ export async function startMeteredServer(random: () => number): Promise<MeteredS
     requests += 1;
     const body = JSON.parse(text) as Body;
     const fate = random();
-    if (fate < 0.05) return send(response, 429, { error: { message: "slow down" } });
+    if (fate < 0.05) return send(response, 500, { error: { message: "no" } });
     const prompt = Math.ceil(Buffer.byteLength(JSON.stringify([body.messages, body.tools])) / 3);
     const completion = Math.ceil(body.max_tokens * (0.2 + 0.8 * random()));
     billed += prompt * rates.prompt + completion * rates.completion;
