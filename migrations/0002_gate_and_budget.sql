@@ -30,4 +30,6 @@ CREATE TABLE `gates` (
 --> statement-breakpoint
 DROP INDEX `calls_open`;--> statement-breakpoint
 ALTER TABLE `model_calls` ADD `reserved_tokens` integer;--> statement-breakpoint
-ALTER TABLE `runs` ADD `uncounted_tokens` integer DEFAULT 0 NOT NULL;
+ALTER TABLE `runs` ADD `uncounted_tokens` integer DEFAULT 0 NOT NULL;--> statement-breakpoint
+-- What was asked before there were prices has no cost that is known.
+UPDATE `runs` SET `unpriced_calls` = (SELECT count(*) FROM `model_calls` WHERE `run_id` = `runs`.`id` AND `state` <> 'sent');

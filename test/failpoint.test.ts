@@ -3,15 +3,11 @@ import path from "node:path";
 import { expect, test } from "vitest";
 import { failpoints } from "../src/failpoint.ts";
 
-test("every failpoint is passed somewhere, and no other name is", () => {
+test("every failpoint is passed somewhere; that no other name is, the types say", () => {
   const source = path.join(import.meta.dirname, "..", "src");
-  const files = readdirSync(source, { recursive: true, encoding: "utf8" }).filter((file) =>
-    file.endsWith(".ts"),
+  const files = readdirSync(source, { recursive: true, encoding: "utf8" }).filter(
+    (file) => file.endsWith(".ts") && file !== "failpoint.ts",
   );
-  const passed = files.flatMap((file) =>
-    [...readFileSync(path.join(source, file), "utf8").matchAll(/\bfailpoint\("([^"]+)"\)/g)].map(
-      ([, name]) => name,
-    ),
-  );
-  expect([...new Set(passed)].sort()).toEqual([...failpoints].sort());
+  const text = files.map((file) => readFileSync(path.join(source, file), "utf8")).join("\n");
+  expect(failpoints.filter((name) => !text.includes(`"${name}"`))).toEqual([]);
 });

@@ -31,8 +31,8 @@ const lookAgainMs = 100;
 /** Requests closer together than this are not held apart. */
 const leastIntervalMs = 10;
 const mostIntervalMs = 60_000;
-/** How the interval shrinks with each reply, and grows with each refusal. */
-const shrink = 0.99;
+/** How the interval shrinks with each reply, and grows with each refusal: one in ten, at random, must not make it grow for ever. */
+const shrink = 0.98;
 const leastGrowth = 1.25;
 const mostGrowth = 1.5;
 /** The waits after a refusal without a time, doubled up to the bound with each in a row. */

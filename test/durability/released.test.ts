@@ -32,6 +32,8 @@ test.each(readdirSync(fixtures))(
     // What is in the log already is not done again, the killed one's second command among it.
     const expected = [...marks("killed", 2), ...marks("paused", 1), ...marks("queued", 0)];
     expect(scenario.effects().toSorted()).toEqual(expected.toSorted());
+    const [ended] = await scenario.json("show", "ended");
+    expect(ended?.usage, "a version without prices left no cost of 0").toMatchObject({ costUsd: null });
     const [diff] = await scenario.json("diff", "killed");
     expect(JSON.stringify(diff)).toContain("a.txt");
   },

@@ -113,11 +113,28 @@ describe("a gate", () => {
   it("lets go of what it learned with replies, and after ten minutes", () => {
     let state: GateState = { ...openState, intervalMs: 200, concurrency: 1, refusedAt: at };
     state = served(state, at);
-    expect(state.intervalMs).toBe(198);
+    expect(state.intervalMs).toBe(196);
     for (let replies = 0; replies < 400; replies += 1) state = served(state, at);
     expect(state.intervalMs).toBe(0);
     const old = { ...openState, intervalMs: 200, concurrency: 1, refusedAt: at };
     expect(isFree(passed(admit(old, { now: at + 10 * minute, held: 5, costMs: 0 })))).toBe(true);
+  });
+
+  it("is not slowed down for good by a service that refuses one request in twenty, whatever the pace", () => {
+    let state: GateState = openState;
+    const replies: number[] = [];
+    for (let request = 1, now = at; request <= 2_000; request += 1) {
+      now = Math.max(now + 50, state.nextAt, state.pausedUntil ?? 0);
+      state = passed(admit(state, { now, held: 0, costMs: 0 }));
+      if (request % 20 > 0) {
+        replies.push(now);
+        state = served(state, now);
+      } else {
+        const servedWithin = (ms: number) => replies.filter((time) => time > now - ms).length;
+        state = limited(state, refusal({ now: now + 1, sentAt: now, servedWithin }));
+      }
+    }
+    expect(state.intervalMs).toBeLessThan(500);
   });
 
   it("keeps to what the user allows a minute, without a burst", () => {
