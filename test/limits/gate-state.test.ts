@@ -120,13 +120,13 @@ describe("a gate", () => {
     expect(isFree(passed(admit(old, { now: at + 10 * minute, held: 5, costMs: 0 })))).toBe(true);
   });
 
-  it("is not slowed down for good by a service that refuses one request in twenty, whatever the pace", () => {
+  it("is not slowed down for good by a service that refuses one request in fifteen, whatever the pace", () => {
     let state: GateState = openState;
     const replies: number[] = [];
     for (let request = 1, now = at; request <= 2_000; request += 1) {
       now = Math.max(now + 50, state.nextAt, state.pausedUntil ?? 0);
       state = passed(admit(state, { now, held: 0, costMs: 0 }));
-      if (request % 20 > 0) {
+      if (request % 15 > 0) {
         replies.push(now);
         state = served(state, now);
       } else {
