@@ -161,9 +161,12 @@ function doubled({ base, most }: { base: number; most: number }, refusals: numbe
   return Math.min(most, base * 2 ** Math.min(20, refusals - 1));
 }
 
+/** So many intervals are looked back at least: of fewer replies their number says little. */
+const leastLookBack = 5;
+
 /** What came back in the time of the pause is what the provider gives in such a time. */
 function spread(intervalMs: number, delayMs: number, { servedWithin }: Refusal): number {
-  const windowMs = Math.max(busyMs.base, delayMs);
+  const windowMs = Math.max(busyMs.base, delayMs, intervalMs * leastLookBack);
   const replies = servedWithin(windowMs);
   const learned = replies === 0 ? 0 : windowMs / replies;
   if (intervalMs === 0) return Math.ceil(learned);

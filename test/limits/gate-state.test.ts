@@ -121,7 +121,7 @@ describe("a gate", () => {
   });
 
   it("is not slowed down for good by a service that refuses one request in fifteen, whatever the pace", () => {
-    let state: GateState = openState;
+    let state: GateState = { ...openState, intervalMs: 2_000, refusedAt: at };
     const replies: number[] = [];
     for (let request = 1, now = at; request <= 2_000; request += 1) {
       now = Math.max(now + 50, state.nextAt, state.pausedUntil ?? 0);
