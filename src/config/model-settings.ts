@@ -8,6 +8,7 @@ import {
   profileOf,
   providerNamed,
   providersOfKey,
+  withApiPath,
 } from "../model/profiles.ts";
 import { contextWindowOf } from "../model/windows.ts";
 
@@ -32,7 +33,10 @@ type Configured = Pick<
   Config,
   "model" | "provider" | "baseUrl" | "apiKey" | "keys" | "contextTokens" | "maxOutputTokens"
 > &
-  Partial<Pick<Config, "modelParameters">>;
+  Partial<Pick<Config, "modelParameters">> & {
+    /** What the model's server says of its window; without it the model's name tells. */
+    windowTokens?: number | undefined;
+  };
 
 const defaultModel = "gpt-4o-mini";
 const defaultMaxOutputTokens = 8_000;
@@ -86,7 +90,7 @@ function settingsAt(
     provider: profileOf(baseUrl, place.provider).name,
     baseUrl,
     apiKey: keyOf(config, baseUrl) ?? (isLocalUrl(baseUrl) ? null : missingKey(config, baseUrl)),
-    ...resolveWindow(config, contextWindowOf(model)),
+    ...resolveWindow(config, config.windowTokens ?? contextWindowOf(model)),
     // They may hold secrets: they are the configured service's.
     extraHeaders:
       originOf(baseUrl) === originOf(configuredUrl(config))
@@ -109,13 +113,14 @@ export function resolveWindow(
     Math.min(defaultMaxOutputTokens, Math.floor(contextTokens * defaultOutputShare));
   if (contextTokens - maxOutputTokens >= leastPromptTokens) return { contextTokens, maxOutputTokens };
   throw new ConfigError(
-    `expected a window with at least ${leastPromptTokens} tokens beside the reply, got ${contextTokens} (contextTokens) with ${maxOutputTokens} for the reply (maxOutputTokens); set contextTokens to the model's true window, or lower maxOutputTokens`,
+    `expected a window with at least ${leastPromptTokens} tokens beside the reply, got ${contextTokens} (contextTokens) with ${maxOutputTokens} for the reply (maxOutputTokens); serve the model with a larger window, set contextTokens to its true one, or lower maxOutputTokens`,
   );
 }
 
 export function configuredUrl({ baseUrl, provider }: Configured): string {
   const known = providerNamed(provider);
-  if (baseUrl !== null || known === undefined) return baseUrl ?? defaultBaseUrl;
+  if (baseUrl !== null) return withApiPath(baseUrl, provider);
+  if (known === undefined) return defaultBaseUrl;
   if (known.baseUrl !== null) return known.baseUrl;
   throw new ConfigError(`expected a base URL for the provider ${provider}, got none; set OPENAI_BASE_URL`);
 }

@@ -66,7 +66,10 @@ function wordsOfPage(page: string): string {
 }
 
 function hintOf(kind: ModelErrorKind, status: number, baseUrl: string): string {
-  if (status === 404) return " (check the base URL and the name of the model)";
+  if (status === 404) {
+    const isBare = new URL(baseUrl).pathname === "/";
+    return ` (check the base URL${isBare ? ", which mostly ends in /v1," : ""} and the name of the model)`;
+  }
   if (status >= 300 && status < 400) return ` (a redirection: check OPENAI_BASE_URL)`;
   return kind === "auth" ? ` (check ${keyVariablesOf(baseUrl).join(" or ")} for ${placeOf(baseUrl)})` : "";
 }

@@ -1,4 +1,4 @@
-import { isProtectedUrl } from "./endpoint.ts";
+import { isLocalUrl, isProtectedUrl } from "./endpoint.ts";
 
 /** How a provider differs from the rest. Whatever the code must know about one stands here and nowhere else. */
 export interface Profile {
@@ -34,6 +34,9 @@ interface Provider extends Profile {
   hosts: RegExp | null;
 }
 
+/** This machine, as base URLs name it. */
+const thisMachine = /^(localhost|127\.0\.0\.1|\[::1\])$/;
+
 export const defaultBaseUrl = "https://api.openai.com/v1";
 
 /** The profile that was named, else the one guessed from the base URL, else what the public format describes. */
@@ -45,10 +48,25 @@ export function providerNamed(name: string | null | undefined): Provider | undef
   return providers.find((provider) => provider.name === name);
 }
 
-/** Whose service stands at a base URL, as far as its host tells. */
+/** Whose service stands at a base URL, as far as its host tells; on this machine, its usual port. */
 export function providerAt(baseUrl: string): Provider | undefined {
-  const host = URL.canParse(baseUrl) ? new URL(baseUrl).host : baseUrl;
-  return providers.find(({ hosts }) => hosts?.test(host));
+  if (!URL.canParse(baseUrl)) return providers.find(({ hosts }) => hosts?.test(baseUrl));
+  const { host, hostname, port } = new URL(baseUrl);
+  const usual = thisMachine.test(hostname) ? port : "";
+  return providers.find(
+    ({ hosts, baseUrl: own }) =>
+      hosts?.test(host) || (usual !== "" && own !== null && isLocalUrl(own) && new URL(own).port === usual),
+  );
+}
+
+/** The base URL with `/v1`, which people leave out for servers of their own. */
+export function withApiPath(baseUrl: string, name?: string | null): string {
+  if (!URL.canParse(baseUrl)) return baseUrl;
+  const usual = (providerNamed(name) ?? providerAt(baseUrl))?.baseUrl;
+  const url = new URL(baseUrl);
+  if (!usual || !isLocalUrl(usual) || url.pathname !== "/") return baseUrl;
+  url.pathname = new URL(usual).pathname;
+  return url.href;
 }
 
 /** Whether this model takes stop words: reasoning models refuse the whole request for them, whoever serves them. */

@@ -77,6 +77,13 @@ describe("keys and base URLs", () => {
     expect(() => resolveModelSettings({ ...nothing, baseUrl, model: "m" })).toThrow(ConfigError);
   });
 
+  it("a server of one's own is asked at /v1 where the base URL lacks it, and a run that began there finds its key", () => {
+    const config = { ...nothing, baseUrl: "http://localhost:1234", model: "m", apiKey: "sk-1" };
+    const { baseUrl } = resolveModelSettings(config);
+    expect(baseUrl).toBe("http://localhost:1234/v1");
+    expect(resolveRunSettings(config, { model: "m", baseUrl }).apiKey).toBe("sk-1");
+  });
+
   it("a key that is set goes to a local service too", () => {
     const config = { ...nothing, baseUrl: "http://localhost:4000", model: "m", apiKey: "sk-proxy" };
     expect(resolveModelSettings(config).apiKey).toBe("sk-proxy");

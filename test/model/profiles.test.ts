@@ -1,5 +1,11 @@
 import { expect, it } from "vitest";
-import { defaultBaseUrl, keyVariablesOf, profileOf, providerNames } from "../../src/model/profiles.ts";
+import {
+  defaultBaseUrl,
+  keyVariablesOf,
+  profileOf,
+  providerNames,
+  withApiPath,
+} from "../../src/model/profiles.ts";
 
 it.each([
   [defaultBaseUrl, "openai"],
@@ -16,7 +22,13 @@ it.each([
   ["https://api.mistral.ai/v1", "mistral"],
   ["https://api.groq.com/openai/v1", "groq"],
   ["http://localhost:11434/v1", "ollama"],
-  ["http://localhost:4000", "generic"],
+  ["http://localhost:4000", "litellm"],
+  ["http://127.0.0.1:8000/v1", "vllm"],
+  ["http://[::1]:8080", "llama.cpp"],
+  ["http://localhost:1234/v1", "lmstudio"],
+  ["http://localhost:9999/v1", "generic"],
+  ["http://localhost", "generic"],
+  ["https://api.example:8000/v1", "generic"],
   ["https://notopenai.com/v1", "generic"],
   ["https://evil.example/api.openai.com/v1", "generic"],
 ])("%s is guessed to be %s", (baseUrl, name) => {
@@ -40,4 +52,17 @@ it.each([
   ["https://proxy.example/v1", ["OPENAI_API_KEY"]],
 ])("the key for %s may be in %j", (baseUrl, variables) => {
   expect(keyVariablesOf(baseUrl)).toEqual(variables);
+});
+
+it.each([
+  ["http://localhost:11434", undefined, "http://localhost:11434/v1"],
+  ["http://127.0.0.1:8080/", undefined, "http://127.0.0.1:8080/v1"],
+  ["http://studio.local:1717", "lmstudio", "http://studio.local:1717/v1"],
+  ["http://localhost:11434/v1", undefined, "http://localhost:11434/v1"],
+  ["http://localhost:11434/proxy", undefined, "http://localhost:11434/proxy"],
+  ["http://localhost:9999", undefined, "http://localhost:9999"],
+  ["https://api.deepseek.com", undefined, "https://api.deepseek.com"],
+  ["https://proxy.example", "deepseek", "https://proxy.example"],
+])("%s of %s is asked at %s", (baseUrl, name, asked) => {
+  expect(withApiPath(baseUrl, name)).toBe(asked);
 });
