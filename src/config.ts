@@ -113,8 +113,8 @@ export interface Config {
   tools: string[];
   /** Text that replaces the default system prompt. */
   systemPrompt: string | null;
-  /** Of runs whose task names none. */
-  protocol: ProtocolName;
+  /** Of runs whose task names none; null is native, and ReAct where the model takes no tools. */
+  protocol: ProtocolName | null;
   maxSteps: number;
   timeLimitMs: number | null;
   /** What models cost, before the list that pawl has. */
@@ -190,7 +190,7 @@ export async function loadConfig(options: {
     modelModule: settings.modelModule ?? null,
     tools: settings.tools ?? [],
     systemPrompt: settings.systemPrompt === undefined ? null : readPrompt(settings.systemPrompt),
-    protocol: settings.protocol ?? "native",
+    protocol: settings.protocol ?? null,
     maxSteps: settings.maxSteps ?? defaultMaxSteps,
     timeLimitMs: settings.timeLimitMs ?? null,
     prices: settings.prices ?? {},

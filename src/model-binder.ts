@@ -16,7 +16,7 @@ import type { Model } from "./model/model.ts";
 import { defaultBaseUrl, type Profile, profileOf } from "./model/profiles.ts";
 import { contextWindowOf } from "./model/windows.ts";
 import type { TaskSpec } from "./producer/task.ts";
-import type { ModelBinding } from "./worker/execute-run.ts";
+import type { ModelBinding } from "./worker/model-binding.ts";
 
 /** The model that is asked in place of a service: the program's, else the configured module's. */
 export async function findOwnModel(config: Config, own?: Model): Promise<Model | undefined> {
@@ -26,8 +26,8 @@ export async function findOwnModel(config: Config, own?: Model): Promise<Model |
 
 /**
  * Returns the function that binds runs to models: a run that has begun keeps its own, whatever is configured now. `own` is
- * a model of the program's or of the configured module: runs that began at a service stay there. Throws ConfigError where
- * the settings do not suffice.
+ * a model of the program's or of the configured module: runs that began at a service stay there. `windowTokens` is the
+ * window of the model where no setting says another. Throws ConfigError where the settings do not suffice.
  */
 export function modelBinder(
   config: Config,
@@ -55,11 +55,11 @@ export function modelBinder(
     prices.set(key, found);
     return found;
   };
-  return async (spec: TaskSpec): Promise<ModelBinding> => {
+  return async (spec: TaskSpec, windowTokens?: number): Promise<ModelBinding> => {
     const { fixed } = spec;
-    const protocolName = fixed?.protocol ?? spec.protocol ?? config.protocol;
+    const protocolName = fixed?.protocol ?? spec.protocol ?? config.protocol ?? "native";
     const parameters = fixed?.modelParameters ?? mergeParameters(config, spec.modelParameters);
-    const limited = withLimitOf(config, parameters);
+    const limited = { ...withLimitOf(config, parameters), windowTokens };
     const begunAt = fixed?.baseUrl ?? null;
     if (own && begunAt === null) {
       const name = fixed?.model ?? spec.model ?? config.model ?? "own";

@@ -33,6 +33,7 @@ import type { Queue } from "./queue/queue.ts";
 import { createRedact, redactingLogger, secretsOf } from "./redact.ts";
 import { phaseOf, type RunReport, reportRun } from "./report/run-view.ts";
 import { reportStatus, type StatusReport } from "./report/status.ts";
+import { fitToServer } from "./server-fit.ts";
 import type { Tool } from "./tools/tool.ts";
 import { packageVersion } from "./version.ts";
 import { chooseTools } from "./worker/prepare-agent.ts";
@@ -118,7 +119,13 @@ export async function openPawl(options: PawlOptions = {}): Promise<Pawl> {
   };
 
   async function requireRunnable(task: Parameters<Pawl["requireRunnable"]>[0]) {
-    const { model = null, tools = null, protocol = config.protocol, modelParameters, images } = task;
+    const {
+      model = null,
+      tools = null,
+      protocol = config.protocol ?? "native",
+      modelParameters,
+      images,
+    } = task;
     const limited = withLimitOf(config, mergeParameters(config, modelParameters));
     if (await loadModel()) ownModelWindow(limited);
     else {
@@ -189,7 +196,7 @@ export async function openPawl(options: PawlOptions = {}): Promise<Pawl> {
         commandTimeoutMs: config.commandTimeoutMs,
         maxResultChars,
         dayBudget: budgets.day,
-        bindModel: modelBinder(config, await loadModel(), { store, redact }),
+        bindModel: fitToServer(modelBinder(config, await loadModel(), { store, redact }), { config, logger }),
         env,
         redact,
         concurrency,

@@ -31,7 +31,7 @@ describe("order of settings", () => {
       modelModule: null,
       tools: [],
       systemPrompt: null,
-      protocol: "native",
+      protocol: null,
       maxSteps: 100,
       timeLimitMs: null,
       prices: {},

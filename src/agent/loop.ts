@@ -29,6 +29,8 @@ export interface Agent {
   budgets?: AgentBudgets;
   /** What a model costs; left out where nobody knows any price. */
   priceOf?(model: string): Price | null;
+  /** Whether the protocol may still become another one: nobody chose it. */
+  mayChangeProtocol?: boolean;
   /** What differs from the usual when the model is asked again. */
   retry?: Partial<RetryPolicy>;
   /** The images of the task, as data URLs by hash. */
@@ -53,8 +55,11 @@ export interface Agent {
   contextOf(call: { step: number; ordinal: number }): ToolContext;
 }
 
-/** The run ended, or has to wait for something outside of it. */
-export type Ended = { outcome: Outcome } | { wait: { kind: WaitKind; note: string; wakeAt: number | null } };
+/** The run ended, has to wait for something outside of it, or cannot begin as its model takes no tools (and why). */
+export type Ended =
+  | { outcome: Outcome }
+  | { wait: { kind: WaitKind; note: string; wakeAt: number | null } }
+  | { toolsRefused: string };
 
 /**
  * Runs the agent from where its log stands to its end: ask the model, run its tool calls, observe, again.

@@ -2,7 +2,7 @@ import type { CallRow, MessageRow } from "../db/read.ts";
 import type { MessageKind } from "../db/schema.ts";
 import type { ChatMessage, ReplyMessage, ToolSchema } from "../model/model.ts";
 import { noUsage } from "../model/model.ts";
-import { estimateTokens } from "../model/tokens.ts";
+import { estimateTokens, messageOverheadTokens } from "../model/tokens.ts";
 import { type Outcome, outcomeOf } from "../outcome.ts";
 import { fitReply } from "./long-arguments.ts";
 import type { ParsedCall, Protocol } from "./protocols/protocol.ts";
@@ -136,9 +136,13 @@ export function applyMessage(
   state.seq = row.seq;
   state.steps = Math.max(state.steps, row.step);
   switch (row.kind) {
-    case "system":
-      state.system = { ...entry, message: { role: "system", content: state.prompt.system } };
+    case "system": {
+      // A later prompt may have taken the place of the one that this message named.
+      const content = state.prompt.system;
+      const own = messageOverheadTokens + estimateTokens(content);
+      state.system = { ...entry, tokens: own, message: { role: "system", content } };
       return;
+    }
     case "task":
       state.task = { ...entry, message: JSON.parse(row.body) as ChatMessage };
       return;

@@ -101,11 +101,18 @@ function recordReply(agent: Agent, { n, reply }: Answered, ms: number): void {
 /** An overflow is answered by one compaction; a key that is refused is thrown on; every other failure ends the run. */
 async function recoverFromModel(agent: Agent, error: unknown): Promise<Ended | undefined> {
   if (!(error instanceof ModelError) || error.kind === "auth") throw error;
+  if (error.unsupported === "tools") return withoutTools(agent, error);
   if (error.kind === "refused") return failed("refused", error.message);
   if (error.kind !== "overflow") return failed("model_error", error.message);
   const isShorter = await compact(agent);
   // Broken off: the loop decides what that means, this is no end of the run.
   return isShorter || isShorter === null ? undefined : contextExhausted(agent, agent.budgetTokens);
+}
+
+/** Another protocol can do without tools, as long as the model has said nothing in this one. */
+function withoutTools({ log, mayChangeProtocol }: Agent, { message }: ModelError): Ended {
+  if (mayChangeProtocol && log.state.steps === 0) return { toolsRefused: message };
+  return failed("model_error", `${message}: run pawl retry with --protocol react, which needs no tools`);
 }
 
 function contextExhausted(agent: Agent, tokens: number): Ended {

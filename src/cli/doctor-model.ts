@@ -7,6 +7,7 @@ import { type Config, loadConfig } from "../config.ts";
 import { ModelError, type ModelErrorKind, messageOf } from "../errors.ts";
 import type { ChatMessage, Model, ModelReply, ToolSchema } from "../model/model.ts";
 import { defaultBaseUrl, profileOf } from "../model/profiles.ts";
+import { readServerFacts, type ServerFacts } from "../model/server-facts.ts";
 import { findOwnModel, openClient, ownModelWindow } from "../model-binder.ts";
 import { createRedact, secretsOf } from "../redact.ts";
 import { clip, duration, flat } from "../report/text.ts";
@@ -47,6 +48,10 @@ async function probe(): Promise<Verdicts> {
   if (kind !== "invalid" || tools.length === 0) return judgeFailure(target, kind, message);
   const second = await ask(target, []);
   if (!("reply" in second)) return judgeFailure(target, kind, message);
+  if (asked.isWithoutTools && config.protocol === null) {
+    const detail = `refused (${message}): runs are in ReAct, as no protocol is set`;
+    return { ...judgeReply(target, second), "tool use": { ok: true, detail } };
+  }
   const refused = bad(`refused (${message}), while a request without a tool is answered: ${advice}`);
   return { ...judgeReply(target, second), "tool use": refused };
 }
@@ -59,6 +64,8 @@ interface Target {
   place: string;
   protocol: Protocol;
   key: string;
+  /** What the server says unasked; null of a module's model. */
+  facts: ServerFacts | null;
   contextTokens: number;
   maxOutputTokens: number;
 }
@@ -67,19 +74,31 @@ async function openTarget(config: Config): Promise<Target> {
   const own = await findOwnModel(config);
   if (own) {
     const name = config.model ?? "own";
-    const protocol = createProtocol(config.protocol, profileOf(defaultBaseUrl));
-    const at = { place: `of ${config.modelModule}`, key: "none is needed" };
+    const protocol = createProtocol(config.protocol ?? "native", profileOf(defaultBaseUrl));
+    const at = { place: `of ${config.modelModule}`, key: "none is needed", facts: null };
     return { config, model: own, name, protocol, ...at, ...ownModelWindow(config) };
   }
-  const settings = resolveModelSettings(config);
+  const { facts, ...settings } = await askForSettings(config);
   const { model: name, baseUrl, apiKey, contextTokens, maxOutputTokens } = settings;
   const model = await openClient(config, settings);
   const key = apiKey === null ? "none is set, none was asked for" : "accepted";
-  const protocol = createProtocol(config.protocol, profileOf(baseUrl, settings.provider));
-  return { config, model, name, protocol, place: `at ${baseUrl}`, key, contextTokens, maxOutputTokens };
+  const protocol = createProtocol(config.protocol ?? "native", profileOf(baseUrl, settings.provider));
+  const at = { place: `at ${baseUrl}`, key, facts };
+  return { config, model, name, protocol, ...at, contextTokens, maxOutputTokens };
 }
 
-type Asked = { reply: ModelReply; ms: number } | { kind: ModelErrorKind; message: string };
+/** The settings with the window that a server of one's own names, as a run would have it. */
+async function askForSettings(config: Config) {
+  const guessed = resolveModelSettings(config);
+  const signal = new AbortController().signal;
+  const facts = await readServerFacts({ ...guessed, firstTokenTimeoutMs: probeTimeoutMs, signal });
+  const windowTokens = facts.contextTokens ?? undefined;
+  return { facts, ...resolveModelSettings({ ...config, windowTokens }) };
+}
+
+type Asked =
+  | { reply: ModelReply; ms: number }
+  | { kind: ModelErrorKind; message: string; isWithoutTools?: boolean };
 
 async function ask(target: Target, tools: ToolSchema[]): Promise<Asked> {
   const { config, model, name, maxOutputTokens } = target;
@@ -97,7 +116,8 @@ async function ask(target: Target, tools: ToolSchema[]): Promise<Asked> {
     const reply = await model.ask(request, AbortSignal.timeout(timeoutMs));
     return { reply, ms: performance.now() - startedAt };
   } catch (error) {
-    if (error instanceof ModelError) return { kind: error.kind, message: error.message };
+    if (error instanceof ModelError)
+      return { kind: error.kind, message: error.message, isWithoutTools: error.unsupported === "tools" };
     const isLate = error instanceof Error && error.name === "TimeoutError";
     const message = isLate ? `no answer within ${duration(timeoutMs)} (requestTimeoutMs)` : messageOf(error);
     return { kind: "retry", message };
@@ -112,8 +132,7 @@ async function messagesFor({ protocol }: Target): Promise<ChatMessage[]> {
 }
 
 function judgeReply(target: Target, { reply, ms }: { reply: ModelReply; ms: number }): Verdicts {
-  const { key, name, place, contextTokens, maxOutputTokens, config } = target;
-  const from = config.contextTokens === null ? "guessed: contextTokens sets another" : "set by contextTokens";
+  const { key, name, place, contextTokens, maxOutputTokens } = target;
   const { promptTokens } = reply.usage;
   const counted = promptTokens === null ? "it counts no tokens, so pawl estimates" : "it counts tokens";
   return {
@@ -122,9 +141,17 @@ function judgeReply(target: Target, { reply, ms }: { reply: ModelReply; ms: numb
     "tool use": judgeCall(target, reply),
     window: {
       ok: true,
-      detail: `${contextTokens} tokens (${from}), ${maxOutputTokens} of it for a reply; ${counted}`,
+      detail: `${contextTokens} tokens (${sourceOfWindow(target)}), ${maxOutputTokens} of it for a reply; ${counted}`,
     },
   };
+}
+
+function sourceOfWindow({ config, facts }: Target): string {
+  if (config.contextTokens !== null) return "set by contextTokens";
+  if (facts === null || facts.contextTokens === null) return "guessed: contextTokens sets another";
+  const { maxContextTokens, contextTokens, remedy } = facts;
+  const isCut = maxContextTokens !== null && maxContextTokens > contextTokens;
+  return isCut ? `as the server says, of ${maxContextTokens}: ${remedy}` : "as the server says";
 }
 
 const advice = "take a model with tool calling, or another protocol";

@@ -12,7 +12,7 @@ export async function tools(options: { tools?: string; protocol?: string; json?:
   const flags = protocol === undefined ? {} : { protocol };
   const config = await loadConfig({ cwd: process.cwd(), env: process.env, flags });
   const names = options.tools?.split(",").map((name) => name.trim()) ?? null;
-  const offered = chooseTools(await gatherTools(config), names, config.protocol);
+  const offered = chooseTools(await gatherTools(config), names, config.protocol ?? "native");
   if (options.json) return printJson({ tools: offered.map(report) });
   for (const tool of offered) for (const line of describe(tool)) print(line);
 }

@@ -13,6 +13,7 @@ import { hintVerbs } from "./hints.ts";
 import { logVerbs } from "./log.ts";
 import { metaVerbs } from "./meta.ts";
 import { type Connection, explainDatabase, openConnection } from "./open.ts";
+import { promptChangeVerbs } from "./prompt-change.ts";
 import { readVerbs } from "./read.ts";
 import { runEventVerbs } from "./run-events.ts";
 import { steerVerbs } from "./steer.ts";
@@ -90,6 +91,7 @@ function verbsOf(connection: Connection, { file, newId, now = Date.now }: StoreO
     ...stepVerbs(context),
     ...runEventVerbs(context),
     ...forkVerbs(context),
+    ...promptChangeVerbs(context),
     ...stopVerbs(context),
     ...freedVerbs(context),
     ...gateVerbs(context),

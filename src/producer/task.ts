@@ -63,6 +63,8 @@ export const specSchema = z.object({
       /** How to speak with it; absent: guessed from the base URL. */
       provider: z.string().optional(),
       protocol: z.enum(protocolNames),
+      /** The window that the server named; absent where it did not. */
+      contextTokens: z.number().int().positive().optional(),
       environment: z.literal("local"),
       /** The task's over the configured ones; absent in runs that began before there were any. */
       modelParameters: modelParametersSchema.optional(),

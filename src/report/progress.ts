@@ -182,6 +182,14 @@ function describeUpkeep(event: string, facts: Facts, { palette, manyRuns }: Form
       return `model ${facts.model} is asked in place of ${facts.before}`;
     case "budget.waiting":
       return `the budget of ${facts.scope === "batch" ? `batch ${flat(facts.batch)}` : "the day"} is taken by others' requests: waits for what they give back`;
+    case "model.base_url":
+      return `asks ${facts.baseUrl}: the base URL lacked its path`;
+    case "model.loading":
+      return `${facts.provider} loads ${facts.model}: that may take minutes`;
+    case "model.window":
+      return describeWindow(facts);
+    case "protocol.changed":
+      return `works in the protocol ${facts.to}, as the model takes no tools: ${flat(facts.why)}`;
     case "window.compacted":
       return `the window was full: older messages now stand as a ${facts.kind}`;
     default: {
@@ -192,6 +200,13 @@ function describeUpkeep(event: string, facts: Facts, { palette, manyRuns }: Form
       return `${event} ${palette.dim(pairs.join(" "))}`.trimEnd();
     }
   }
+}
+
+/** With the remedy where the model could have more. */
+function describeWindow({ model, provider, contextTokens, maxContextTokens, remedy }: Facts): string {
+  const isCut = Number(maxContextTokens) > Number(contextTokens);
+  const more = isCut ? `, it could have ${maxContextTokens} (${remedy})` : "";
+  return `${model} has a window of ${contextTokens} tokens at ${provider}${more}`;
 }
 
 function describeLoss(why: unknown): string {

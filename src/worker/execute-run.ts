@@ -1,19 +1,13 @@
 import { mkdir } from "node:fs/promises";
 import { RunAborted } from "../abort.ts";
 import { type Ended, runAgent, stopOutcome } from "../agent/loop.ts";
-import type { Protocol } from "../agent/protocols/protocol.ts";
-import type { ModelParameters } from "../config/model-parameters.ts";
 import { type Claim, type RunRow, strikesUntilEnd } from "../db/claim.ts";
 import type { Store } from "../db/store.ts";
 import type { Environment } from "../environment/environment.ts";
 import { ConfigError, DatabaseError, LeaseLostError, messageOf, WorkspaceError } from "../errors.ts";
 import { failpoint } from "../failpoint.ts";
 import type { Caps } from "../limits/budget.ts";
-import type { Gate } from "../limits/gate.ts";
-import type { OpeningHours } from "../limits/hours.ts";
-import type { Price } from "../limits/prices.ts";
 import type { Logger } from "../log.ts";
-import type { Model } from "../model/model.ts";
 import { type Outcome, outcomeOf } from "../outcome.ts";
 import { type DataPaths, runPaths } from "../paths.ts";
 import { specSchema, type TaskSpec } from "../producer/task.ts";
@@ -22,33 +16,14 @@ import type { Tool } from "../tools/tool.ts";
 import { finishWorkspace } from "../workspace/finish.ts";
 import { prepareWorkspace } from "../workspace/prepare.ts";
 import type { Products, Workspace, WorkspaceOrigin } from "../workspace/workspace.ts";
-import { prepareAgent } from "./prepare-agent.ts";
+import { fallBack } from "./fall-back.ts";
+import type { FittedBinding } from "./model-binding.ts";
+import { type Prepared, prepareAgent } from "./prepare-agent.ts";
 import { withRoom } from "./room.ts";
 import { startClock } from "./run-clock.ts";
 import { runGate, waitBeforeRun } from "./run-gate.ts";
 import { skippedNotes } from "./skipped-snapshots.ts";
 import { workspaceRequest } from "./workspace-request.ts";
-
-/** The model a run is bound to, and what is known of it. */
-export interface ModelBinding {
-  model: Model;
-  name: string;
-  baseUrl: string | null;
-  /** Name of the profile of the service; null for a model of the program's own. */
-  provider: string | null;
-  protocol: Protocol;
-  contextTokens: number;
-  maxOutputTokens: number;
-  /** What the task and the configuration say of it, to be stored with the run. */
-  parameters: ModelParameters;
-  /** Null before a program's own model. */
-  gate: Gate | null;
-  /** Models to ask where this one may not be asked for long. */
-  fallbackModels: string[];
-  hours: OpeningHours;
-  /** What a model costs there; null where nobody knows. */
-  priceOf(model: string): Price | null;
-}
 
 /** What a worker gives each run. */
 export interface RunResources {
@@ -64,7 +39,7 @@ export interface RunResources {
   /** What all runs together may use a day. */
   dayBudget: Caps;
   /** Binds a run to its model: the recorded one, or the configured one for a run that begins. Throws ConfigError. */
-  bindModel(spec: TaskSpec): Promise<ModelBinding>;
+  bindModel(spec: TaskSpec, signal: AbortSignal): Promise<FittedBinding>;
   /** Variables of this process that commands may get. */
   env: NodeJS.ProcessEnv;
   /** Takes this process's secrets out of a text. */
@@ -127,7 +102,7 @@ export interface Work extends Breaks {
   workspace: Workspace | null;
 }
 
-async function workOn(work: Work): Promise<Ended> {
+async function workOn(work: Work): Promise<Settled> {
   const { resources, row, controller } = work;
   if (row.cancelAt !== null && row.promptHash === null) return { outcome: outcomeOf("cancelled") };
   const spec = specSchema.parse(JSON.parse(row.spec));
@@ -148,7 +123,8 @@ async function workOn(work: Work): Promise<Ended> {
   });
   work.workspace = workspace;
   failpoint("workspace.prepared");
-  const agent = await prepareAgent({ work, spec, binding, gate, workspace });
+  let prepared: Prepared = { work, spec, binding, gate, workspace };
+  const agent = await prepareAgent(prepared);
   resources.logger.info("run.started", {
     run: row.id,
     epoch: row.epoch,
@@ -159,8 +135,17 @@ async function workOn(work: Work): Promise<Ended> {
   // Claimed to be ended: what an earlier owner left running is ended with it.
   if (row.cancelAt !== null) controller.abort(new RunAborted("cancel"));
   else if (row.strikes >= strikesUntilEnd) controller.abort(new RunAborted("crash_loop"));
-  return runAgent(agent);
+  let ended = await runAgent(agent);
+  // Ends: ReAct sends no tools.
+  while ("toolsRefused" in ended) {
+    prepared = await fallBack(prepared, ended.toolsRefused);
+    ended = await runAgent(await prepareAgent(prepared));
+  }
+  return ended;
 }
+
+/** How work on a run ends where nothing can be done about it here. */
+type Settled = Exclude<Ended, { toolsRefused: string }>;
 
 /** A fork begins with the log and the snapshots of another run, up to a step. Null for every other run. */
 async function copyOrigin({ resources, row, claim }: Work): Promise<WorkspaceOrigin | null> {
@@ -172,9 +157,9 @@ async function copyOrigin({ resources, row, claim }: Work): Promise<WorkspaceOri
 }
 
 /** Settings that lack something are mended by a person: the run waits for that, and is not lost. */
-async function bindOrWait({ resources }: Work, spec: TaskSpec): Promise<ModelBinding | WaitEnd> {
+async function bindOrWait({ resources, controller }: Work, spec: TaskSpec): Promise<FittedBinding | WaitEnd> {
   try {
-    return await resources.bindModel(spec);
+    return await resources.bindModel(spec, controller.signal);
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error;
     return { wait: { kind: "auth", note: error.message, wakeAt: null } };

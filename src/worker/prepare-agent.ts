@@ -1,7 +1,6 @@
 import path from "node:path";
 import type { RunGate } from "../agent/admission.ts";
 import type { Agent } from "../agent/loop.ts";
-import { systemPrompt } from "../agent/protocols/prompt.ts";
 import { openRunLog, type RunLog } from "../agent/run-log.ts";
 import { addImages, imageReference } from "../agent/task-images.ts";
 import type { RunRow } from "../db/claim.ts";
@@ -18,7 +17,9 @@ import { loadImages } from "../stored-images.ts";
 import { describeUnknownTool } from "../tools/names.ts";
 import type { Tool } from "../tools/tool.ts";
 import type { Workspace } from "../workspace/workspace.ts";
-import type { ModelBinding, Work } from "./execute-run.ts";
+import type { Work } from "./execute-run.ts";
+import type { FittedBinding, ModelBinding } from "./model-binding.ts";
+import { promptOf, protocolChanged } from "./run-prompt.ts";
 import { type WorkspaceWatch, watchWorkspace } from "./workspace-watch.ts";
 
 /** About how many characters a token has: turns a share of the window into a bound of a result. */
@@ -26,10 +27,10 @@ const charsPerToken = 4;
 /** A result takes at most this part of the window. */
 const resultShare = 0.05;
 
-interface Prepared {
+export interface Prepared {
   work: Work;
   spec: TaskSpec;
-  binding: ModelBinding;
+  binding: FittedBinding;
   gate: RunGate;
   workspace: Workspace;
 }
@@ -79,17 +80,14 @@ export function chooseTools(tools: Tool[], names: string[] | null, protocol: Pro
 /** What only the first owner does: it fixes model, prompt and base, and writes the first messages. */
 async function begin({ work, spec, binding, workspace, log, tools }: Started): Promise<void> {
   const { resources, claim } = work;
-  const schemas = tools.map(({ name, description, parameters }) => ({ name, description, parameters }));
-  const { protocol } = binding;
-  const template = spec.systemPrompt ?? resources.systemPrompt;
-  const system = await systemPrompt({ protocol, template, tools: schemas });
-  const prompt = { system, tools: schemas };
-  const { name: model, baseUrl, provider, parameters: modelParameters } = binding;
+  const prompt = await promptOf({ work, spec, binding }, tools);
+  const { name: model, baseUrl, provider, protocol, fit, parameters: modelParameters } = binding;
   const fixed = {
     model,
     baseUrl,
     ...(provider && { provider }),
     protocol: protocol.name,
+    ...(fit.contextTokens !== null && { contextTokens: fit.contextTokens }),
     environment: "local" as const,
     modelParameters,
   };
@@ -101,7 +99,9 @@ async function begin({ work, spec, binding, workspace, log, tools }: Started): P
     baseTree: workspace.baseTree,
   });
   failpoint("begin.committed");
-  const note = binding.protocol.renderNote(taskMessage(spec, workspace));
+  if (fit.protocolChange !== null)
+    await resources.store.addEvent(claim, protocolChanged(resources.redact(fit.protocolChange)));
+  const note = protocol.renderNote(taskMessage(spec, workspace));
   log.start(prompt, hash, addImages(note, imageUrls(spec)));
   await log.committed();
   failpoint("task.committed");
@@ -181,6 +181,7 @@ async function createAgent({
       day: resources.dayBudget,
     },
     priceOf: binding.priceOf,
+    mayChangeProtocol: binding.fit.onToolsRefused !== null,
     signal,
     isStopping: resources.isStopping,
     snapshot: watch.snapshot,

@@ -2,7 +2,8 @@ import { type RunGate, waitBefore } from "../agent/admission.ts";
 import type { Ended } from "../agent/loop.ts";
 import type { RunRow } from "../db/claim.ts";
 import { type Hours, nextOpening } from "../limits/hours.ts";
-import type { ModelBinding, Work } from "./execute-run.ts";
+import type { Work } from "./execute-run.ts";
+import type { ModelBinding } from "./model-binding.ts";
 
 /** What stands between a run and its model: the provider's gate, and the hours in which requests are allowed. */
 export function runGate({ resources, claim }: Work, binding: ModelBinding): RunGate {

@@ -57,10 +57,20 @@ describe("the window", () => {
 
   it("is estimated with all that a request sends", () => {
     const state = stateOf(2);
-    expect(estimateWindow(state)).toBe(60);
+    const prompt = state.system?.tokens ?? 0;
+    expect(prompt).toBeGreaterThan(4);
+    expect(estimateWindow(state)).toBe(50 + prompt);
     state.toolTokens = 100;
     state.compaction = { throughSeq: 2, body: "", tokens: 1000 };
-    expect(estimateWindow(state)).toBe(1160);
+    expect(estimateWindow(state)).toBe(1150 + prompt);
+  });
+
+  it("is estimated alike whether or not a compaction left out the message that named the newest prompt", () => {
+    const rows = logOf([{ kind: "system", body: '{"role":"system","prompt":"other"}' }, calls("c1")]);
+    const whole = fold(rows.map((row) => ({ ...row, tokens: row.seq === 3 ? 999 : 10 })));
+    const without = fold(rows.filter(({ seq }) => seq !== 3));
+    expect(buildWindow(whole)).toEqual(buildWindow(without));
+    expect(estimateWindow(whole)).toBe(estimateWindow(without));
   });
 
   it("is measured by the provider's own count, the rest estimated", () => {

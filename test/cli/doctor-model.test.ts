@@ -1,5 +1,6 @@
 import { expect, onTestFinished, test } from "vitest";
 import { commandLine } from "../helpers/command-line.ts";
+import { startLocalServer } from "../helpers/local-server.ts";
 import { completion, type RawResponse, startRawServer } from "../helpers/raw-server.ts";
 
 const key = "sk-secret-0123456789";
@@ -104,13 +105,30 @@ test.each<[string, RawResponse, Record<string, RegExp>]>([
 });
 
 test("a model that is refused with a tool is asked once more without, and the tool is the problem", async () => {
-  const { server, ...found } = await examine([refusing(400, "m does not support tools"), saying("ratchet")]);
+  const answers = [refusing(400, "m does not support tools"), saying("ratchet")];
+  const { server, ...found } = await examine(answers, { protocol: "native" });
   expect(found).toMatchObject({
     key: "ok: accepted",
     model: expect.stringMatching(/^ok/),
     toolUse: expect.stringMatching(/^bad: refused \(.*does not support tools\), while .* without a tool/),
   });
   expect(server.requests).toHaveLength(2);
+});
+
+test("where no protocol is set, a model that takes no tools is no problem: runs are in ReAct", async () => {
+  const found = await examine([refusing(400, "m does not support tools"), saying("ratchet")]);
+  expect(found.toolUse).toMatch(/^ok: refused \(.*does not support tools\): runs are in ReAct/);
+});
+
+test("the window is the one that a server of one's own names", async () => {
+  const server = await startLocalServer({
+    "GET /v1/models": () => ({ body: { data: [{ id: "m", max_model_len: 20_000 }] } }),
+    "POST /v1/chat/completions": () => right,
+  });
+  const env = { OPENAI_BASE_URL: server.url, OPENAI_MODEL: "m", PAWL_PROVIDER: "vllm" };
+  const { pawl } = commandLine({ env });
+  const { stdout } = await pawl(["doctor", "--model"]);
+  expect(stdout).toMatch(/^ok +window +20000 tokens \(as the server says\), 5000 of it for a reply/m);
 });
 
 test("a text protocol is explained to the model, and its reply read accordingly", async () => {

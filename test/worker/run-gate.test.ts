@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import type { RunGate } from "../../src/agent/admission.ts";
 import type { RunRow } from "../../src/db/claim.ts";
 import { nextOpening, openingHours } from "../../src/limits/hours.ts";
-import type { ModelBinding } from "../../src/worker/execute-run.ts";
+import type { ModelBinding } from "../../src/worker/model-binding.ts";
 import { waitBeforeRun } from "../../src/worker/run-gate.ts";
 
 const hours = openingHours({ allowedHours: "22:00-06:00 UTC", latestStart: "02:00" });

@@ -23,6 +23,11 @@ const fencedVerbs: Record<string, Verb> = {
   addEvent: (store, claim) => store.addEvent(claim, { kind: "noted", data: {} }),
   begin: (store, claim) =>
     store.begin(claim, { prompt: "p", spec: "{}", model: "m", baseCommit: "c", baseTree: "t" }),
+  changePrompt: (store, claim) =>
+    store.changePrompt(claim, {
+      ...{ prompt: "other", spec: "{}", seq: 4, tokens: 1 },
+      event: { kind: "protocol_changed", data: {} },
+    }),
   plan: (store, claim) => store.plan(claim, { n: 3, step: 2, purpose: "step", model: "m" }, 9),
   appendReply: (store, claim) =>
     store.appendReply(
