@@ -31,7 +31,7 @@ test("a run whose model takes no tools goes on in ReAct after any kill, with the
     expect((await doomed.ended()).signal, failpoint).toBe("SIGKILL");
   };
   await killAt("begin.committed");
-  // Nobody else is told another window by then.
+  // A window that another owner would be told.
   windowTokens = 60_000;
   await killAt("plan.committed:2");
   await killAt("reply.committed:1");
