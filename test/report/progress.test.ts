@@ -115,3 +115,20 @@ test("events without words of their own are shown as facts", () => {
   logger.info("reconcile.failed", { part: "queue", error: "ECONNREFUSED" });
   expect(lines).toEqual(["reconcile.failed part=queue error=ECONNREFUSED"]);
 });
+
+test("what a local server can do is said in words, with the remedy only where the model could have more", () => {
+  const { logger, lines } = recorded(true);
+  const window = { model: "m", provider: "ollama", contextTokens: 4096, remedy: "set it" };
+  logger.info("model.base_url", { baseUrl: "http://localhost:11434/v1" });
+  logger.info("model.loading", { model: "m", provider: "ollama" });
+  logger.info("model.window", { ...window, maxContextTokens: 40_960 });
+  logger.info("model.window", { ...window, maxContextTokens: null });
+  logger.info("protocol.changed", { run: "r1", from: "native", to: "react", why: "no\ntools" });
+  expect(lines).toEqual([
+    "asks http://localhost:11434/v1: the base URL lacked its path",
+    "ollama loads m: that may take minutes",
+    "m has a window of 4096 tokens at ollama, it could have 40960 (set it)",
+    "m has a window of 4096 tokens at ollama",
+    "r1 works in the protocol react, as the model takes no tools: no tools",
+  ]);
+});
