@@ -3,7 +3,7 @@
 export { type AbortKind, RunAborted } from "./abort.ts";
 export type { BatchBudget, BatchBudgetChange } from "./budgets.ts";
 export type { ModelParameters } from "./config/model-parameters.ts";
-export type { Settings } from "./config.ts";
+export type { Settings } from "./config/settings.ts";
 export {
   ConfigError,
   ModelError,

@@ -1,6 +1,4 @@
 import { createHash } from "node:crypto";
-import { existsSync, realpathSync } from "node:fs";
-import path from "node:path";
 import { loadPrompt } from "./agent/protocols/prompt.ts";
 import { type BatchBudget, type BatchBudgetChange, openBudgets, taskBudget } from "./budgets.ts";
 import { createDataDirectory, resolveDataPaths } from "./config/data-directory.ts";
@@ -27,6 +25,7 @@ import type { DataPaths } from "./paths.ts";
 import type { TaskFields } from "./producer/fields.ts";
 import { storeImages } from "./producer/images.ts";
 import { type TaskInput, tasksFromInputs } from "./producer/new-task.ts";
+import { requireSound } from "./producer/sound.ts";
 import type { EnqueueResult, NewTask, TaskSpec } from "./producer/task.ts";
 import { embeddedQueue } from "./queue/embedded.ts";
 import type { Queue } from "./queue/queue.ts";
@@ -226,26 +225,6 @@ export async function openPawl(options: PawlOptions = {}): Promise<Pawl> {
 /** Secrets that no variable holds, or none of such a name. */
 function knownSecrets({ apiKey, modelParameters }: Config): (string | null)[] {
   return [apiKey, ...secretsOfHeaders(modelParameters.extraHeaders)];
-}
-
-/** What is known only here: pawl's own folders are no place to work in, and a batch has a name that people can write. */
-function requireSound(task: { dir: string | null; batch: string | null; paths: DataPaths }): void {
-  const { dir, batch, paths } = task;
-  if (batch !== null && (batch.trim() === "" || /[\p{Cc}\p{Surrogate}]/u.test(batch))) {
-    throw new ConfigError(
-      `expected the name of a batch to be a text without control characters, got ${JSON.stringify(batch)}: leave it out or name it`,
-    );
-  }
-  const owner = [paths.dataDir, paths.workspaces].find((folder) => dir !== null && isWithin(dir, folder));
-  if (owner !== undefined)
-    throw new ConfigError(
-      `expected a folder of yours to work in, got ${dir}, which is pawl's own (in ${owner}): name another --dir`,
-    );
-}
-
-function isWithin(dir: string, folder: string): boolean {
-  const own = existsSync(folder) ? realpathSync(folder) : folder;
-  return dir === own || dir.startsWith(`${own}${path.sep}`);
 }
 
 /** What the configuration says for tasks that do not say it themselves. */

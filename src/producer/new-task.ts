@@ -1,11 +1,11 @@
-import { readFileSync, realpathSync, statSync } from "node:fs";
 import type { ModelParameters } from "../config/model-parameters.ts";
 import { ConfigError, messageOf } from "../errors.ts";
 import { openingHours } from "../limits/hours.ts";
 import { type ProtocolName, refusedTools } from "../protocol-name.ts";
 import { withoutCredentials } from "../redact.ts";
 import { checkTaskFields, fieldsFromFlags, resolvePaths, type TaskFields } from "./fields.ts";
-import { chooseImages, type FoundImage, inspectImage } from "./images.ts";
+import { chooseImages } from "./images.ts";
+import { createTaskFiles, type TaskFiles } from "./named-files.ts";
 import { defaultMaxSteps, limitFields, type NewTask, type TaskChanges, type TaskSpec } from "./task.ts";
 
 /** A task as a program gives it: the fields of a line of a task file. */
@@ -44,15 +44,6 @@ export interface TaskInput {
 
 /** Why names of tools cannot be used, by name. */
 export type UnknownTools = ReadonlyMap<string, string>;
-
-/** Reads what tasks name, each path once however many tasks name it. */
-export interface TaskFiles {
-  /** Undefined where it cannot be read. */
-  read(file: string): string | undefined;
-  /** The folder's own path, whatever links lead to it; undefined where there is none. */
-  folder(dir: string): string | undefined;
-  image(file: string): FoundImage | undefined;
-}
 
 /**
  * The tasks of one command: one prompt, and a task for each repository. With several repositories and a key K, each
@@ -189,14 +180,6 @@ export function createTask(options: {
   };
 }
 
-export function createTaskFiles(): TaskFiles {
-  return {
-    read: remember((file) => readFileSync(file, "utf8")),
-    image: remember(inspectImage),
-    folder: remember((dir) => (statSync(dir).isDirectory() ? realpathSync(dir) : undefined)),
-  };
-}
-
 /** A missing repository is no problem here: it may appear until the run begins, and fails that run alone. */
 function problemsOf(fields: TaskFields, files: TaskFiles): string[] {
   const { prompt, repo, dir, ref } = fields;
@@ -239,21 +222,4 @@ function repoName(repo: string): string {
     .split(/[/:]/)
     .filter((part) => part !== "" && part !== ".git");
   return parts.at(-1)?.replace(/\.git$/, "") ?? "repo";
-}
-
-function remember<Value>(look: (path: string) => Value): (path: string) => Value | undefined {
-  const known = new Map<string, { value: Value | undefined }>();
-  return (path) => {
-    const found = known.get(path) ?? { value: undefinedOnError(() => look(path)) };
-    known.set(path, found);
-    return found.value;
-  };
-}
-
-function undefinedOnError<Value>(look: () => Value): Value | undefined {
-  try {
-    return look();
-  } catch {
-    return undefined;
-  }
 }

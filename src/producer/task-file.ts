@@ -3,7 +3,8 @@ import path from "node:path";
 import { describeValue } from "../config/validation.ts";
 import { ConfigError, messageOf } from "../errors.ts";
 import { checkTaskFields, resolvePaths, type TaskFields } from "./fields.ts";
-import { createTask, createTaskFiles, type UnknownTools } from "./new-task.ts";
+import { createTaskFiles } from "./named-files.ts";
+import { createTask, type UnknownTools } from "./new-task.ts";
 import type { NewTask } from "./task.ts";
 
 export type TaskFileFormat = "jsonl";
