@@ -50,6 +50,7 @@ export function taskBudget({ budgetUsd, budgetTokens }: Config): {
 interface Priced {
   model?: string | null;
   budgetUsd?: number | undefined;
+  fallbackModels?: string[] | undefined;
 }
 
 async function setBatchBudget(
@@ -81,13 +82,16 @@ async function resumeWaiting(
  * service is not known yet, a model that any vendor lists will do: its worker looks again.
  */
 export function requirePrice(
-  config: Pick<Config, "model" | "baseUrl" | "prices" | "dayBudgetUsd">,
+  config: Pick<Config, "model" | "baseUrl" | "prices" | "dayBudgetUsd" | "fallbackModels">,
   task: Priced,
 ): void {
-  const model = task.model ?? config.model;
-  if (model === null || (task.budgetUsd === undefined && config.dayBudgetUsd === null)) return;
-  if (findPrice(model, { baseUrl: config.baseUrl, own: config.prices })) return;
-  if (config.baseUrl === null && isListed(model)) return;
+  if (task.budgetUsd === undefined && config.dayBudgetUsd === null) return;
+  const { baseUrl, prices: own } = config;
+  const models = [task.model ?? config.model, ...(task.fallbackModels ?? config.fallbackModels)];
+  const isKnown = (model: string) =>
+    findPrice(model, { baseUrl, own }) !== null || (baseUrl === null && isListed(model));
+  const model = models.find((each) => each !== null && !isKnown(each));
+  if (typeof model !== "string") return;
   throw new ConfigError(
     `expected a model with a known price, as there is a budget in dollars, got ${model}: set prices in the configuration, such as {"prices": {${JSON.stringify(model)}: {"input": 1, "output": 4}}} in dollars for a million tokens, or use a budget in tokens`,
   );

@@ -13,6 +13,7 @@ import { accountOf, type Gate, type GateOptions, openGate } from "./limits/gate.
 import { openingHours } from "./limits/hours.ts";
 import { findPrice, type Price } from "./limits/prices.ts";
 import type { Model } from "./model/model.ts";
+import { checkedModel } from "./model/own.ts";
 import { defaultBaseUrl, type Profile, profileOf } from "./model/profiles.ts";
 import { contextWindowOf } from "./model/windows.ts";
 import type { TaskSpec } from "./producer/task.ts";
@@ -65,7 +66,7 @@ export function modelBinder(
       const name = fixed?.model ?? spec.model ?? config.model ?? "own";
       const protocol = createProtocol(protocolName, profileOf(defaultBaseUrl));
       return {
-        model: own,
+        model: checkedModel(own),
         name,
         baseUrl: null,
         provider: null,
@@ -74,6 +75,8 @@ export function modelBinder(
         priceOf: pricesAt(null),
         gate: null,
         ...limitsOf(config, spec, true),
+        // Names of a service's models, which this is not.
+        fallbackModels: [],
         ...ownModelWindow(limited),
       };
     }

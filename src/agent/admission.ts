@@ -3,7 +3,7 @@ import type { Gate, Pass } from "../limits/gate.ts";
 import { type Closed, isClosed } from "../limits/gate-state.ts";
 import { retryDefaults } from "../limits/retry.ts";
 import type { ModelRequest } from "../model/model.ts";
-import { estimateTokens } from "../model/tokens.ts";
+import { estimateMessageTokens } from "../model/tokens.ts";
 import { sleep } from "../sleep.ts";
 import type { Agent } from "./loop.ts";
 
@@ -21,6 +21,8 @@ export interface RunGate {
   workerId: string;
   /** Asked where the run's own model may not be asked for long; the first that may. */
   fallbackModels: string[];
+  /** Those that refused what this run asks, or are beyond its budget: they are not asked again. */
+  refusedBy: Set<string>;
   /** The model asked last, as far as people were told. */
   askedModel: string;
   /** When requests may be sent again: now, or the begin of the allowed hours. Epoch milliseconds, as `now`. */
@@ -36,7 +38,8 @@ export async function admit(agent: Agent, request: ModelRequest, startedAt: numb
   const { gate: runGate } = agent;
   if (!runGate) return freePass(request.model);
   const { maxRetryMs } = { ...retryDefaults, ...agent.retry };
-  const tokens = () => estimateTokens(JSON.stringify(request.messages)) + (request.maxOutputTokens ?? 0);
+  const tokens = () =>
+    request.messages.reduce((sum, each) => sum + estimateMessageTokens(each), request.maxOutputTokens ?? 0);
   let saidUntil = 0;
   for (;;) {
     const answer = await firstOpen(runGate, request.model, ({ model, isLast }) =>
@@ -92,12 +95,14 @@ async function firstOpen<Open>(
   const now = runGate.now();
   const opensAt = runGate.opensAt();
   if (opensAt > now) return { reason: "hours", note: "outside of the allowed hours", until: opensAt };
-  const models = [own, ...runGate.fallbackModels];
+  const others = runGate.fallbackModels.filter((model) => !runGate.refusedBy.has(model));
+  const models = runGate.refusedBy.has(own) && others.length > 0 ? others : [own, ...others];
   let soonest: Closed | undefined;
   for (const [index, model] of models.entries()) {
     const answer = await attempt({ model, isLast: index === models.length - 1 });
-    // The others have the same key.
-    if (!isClosed(answer) || answer.reason === "auth" || waitOf(answer, now) <= mostWaitMs) return answer;
+    // The others have the same key. One of them may be closed to it, which does not close the run's own.
+    if (!isClosed(answer) || (answer.reason === "auth" && model === own) || waitOf(answer, now) <= mostWaitMs)
+      return answer;
     if (soonest === undefined || waitOf(answer, now) < waitOf(soonest, now)) soonest = answer;
   }
   if (!soonest) throw new Error("a run has at least its own model");

@@ -39,7 +39,9 @@ export function budgetWish(agent: Agent, purpose: "step" | "summary", request: M
  */
 function promptBound(agent: Agent, purpose: "step" | "summary", request: ModelRequest): number {
   const { log } = agent;
-  const measured = purpose === "step" && request.model === agent.modelName ? log.measured() : null;
+  // With other models in its place nobody knows whose count it is.
+  const isOneModel = request.model === agent.modelName && (agent.gate?.fallbackModels ?? []).length === 0;
+  const measured = purpose === "step" && isOneModel ? log.measured() : null;
   if (measured !== null && isPlausible(measured)) {
     const { entries } = log.state;
     const since = entries.slice(entries.findLastIndex(({ kind }) => kind === "reply"));

@@ -5,7 +5,7 @@ import { estimateTokens } from "../model/tokens.ts";
 import type { Agent } from "./loop.ts";
 import type { LogEntry } from "./next-action.ts";
 import { isCutOff, isFiltered, replyText } from "./protocols/reply-text.ts";
-import { requestModel } from "./request.ts";
+import { type Refused, requestModel } from "./request.ts";
 import { textOf } from "./task-images.ts";
 import { chooseCut } from "./window.ts";
 
@@ -28,16 +28,16 @@ const instructions = `You write the record of an agent's work so far, for the ag
 
 /**
  * Shortens the window: the model summarises all but the newest steps, or, where it fails, a digest is made without it.
- * The messages stay in the log. False: there is nothing left to leave out. Null: broken off, see `requestModel`.
+ * The messages stay in the log. False: there is nothing left to leave out. Null: broken off, see `requestModel`. Refused: a budget does not suffice that others use too.
  */
-export async function compact(agent: Agent): Promise<boolean | null> {
+export async function compact(agent: Agent): Promise<boolean | Refused | null> {
   const { log } = agent;
   const throughSeq = chooseCut(log.state.entries, agent.budgetTokens);
   if (throughSeq === undefined) return false;
   const old = log.state.entries.filter((entry) => entry.seq <= throughSeq);
   const earlier = log.state.compaction?.body ?? null;
   const summary = await summarise(agent, old, earlier);
-  if (summary === null) return null;
+  if (summary === null || (summary && "refusal" in summary)) return summary;
   if (summary)
     log.compact({ kind: "summary", throughSeq, body: summary.text }, { n: summary.n, reply: summary.reply });
   else log.compact({ kind: "digest", throughSeq, body: digest(old, earlier, agent.budgetTokens) }, null);
@@ -69,8 +69,8 @@ async function summarise(agent: Agent, old: LogEntry[], earlier: string | null) 
     };
     const answered = await requestModel(agent, "summary", request);
     if (!answered) return null;
-    // No budget for a summary: a digest costs nothing, and the next step may be cheaper.
-    if ("refusal" in answered) return undefined;
+    // The run's own budget: a digest costs nothing, and the next step may be cheaper. For others' the run can wait.
+    if ("refusal" in answered) return answered.refusal.scope === "task" ? undefined : answered;
     const text = acceptable(answered.reply, maxRecordTokens);
     if (text !== undefined) return { ...answered, text };
     agent.log.failModelCall(answered.n, "the summary was empty, cut off or too long", answered.reply);

@@ -12,6 +12,9 @@ import type { Agent } from "./loop.ts";
 /** A wait looks this often whether the worker wants to stop. */
 const stopLookMs = 250;
 
+/** How often a request that waits for others' money tries again; each time it may use up some of what the gate gives. */
+const budgetLookMs = 1_000;
+
 /** So long a request waits for what others may give back to a budget; then its run does, without a worker. */
 const maxBudgetWaitMs = 600_000;
 
@@ -52,16 +55,26 @@ export async function requestModel(
     const planned = await plan(agent, { purpose, pass, request: { ...request, model: pass.model } });
     if (planned === null) return null;
     if (typeof planned !== "number") {
+      // No run ends or waits because of a model that is only to take its own one's place.
+      if (pass.model !== request.model) {
+        agent.gate?.refusedBy.add(pass.model);
+        continue;
+      }
       const { isPassing, scope, batch } = planned.refusal;
       if (budgetSince === null && isPassing) agent.logger.info("budget.waiting", { scope, batch });
       budgetSince ??= performance.now();
       if (!isPassing || performance.now() - budgetSince > maxBudgetWaitMs) return planned;
-      await sleep(stopLookMs, agent.signal).catch(() => {});
+      await sleep(budgetLookMs, agent.signal).catch(() => {});
       if (agent.signal.aborted || agent.isStopping()) return null;
       tries = { ...tries, startedAt: performance.now() };
       continue;
     }
     const n = planned;
+    if (agent.signal.aborted) {
+      agent.log.failModelCall(n, "not sent: the run was broken off", unbilled);
+      pass.left();
+      return null;
+    }
     try {
       const reply = await agent.model.ask({ ...request, model: pass.model }, agent.signal);
       failpoint(failpoints[purpose].answered);
@@ -130,8 +143,11 @@ async function tryAgain(
   if (await waitBeforeRetry(agent, { error, attempt, startedAt })) return { attempt: attempt + 1, startedAt };
   const { fallbackModels = [] } = agent.gate ?? {};
   const hasOther = fallbackModels.length > 0 && pass.model !== fallbackModels.at(-1);
-  if (!hasOther || (error.kind !== "retry" && error.kind !== "invalid")) throw error;
-  await pass.failed(error);
+  // What this run asks is no fault of the model's for others; tools can be done without, see `withoutTools`.
+  if (error.kind === "invalid" && hasOther && error.unsupported !== "tools")
+    agent.gate?.refusedBy.add(pass.model);
+  else if (error.kind === "retry" && hasOther) await pass.failed(error);
+  else throw error;
   return { attempt: 1, startedAt: performance.now() };
 }
 
@@ -150,6 +166,8 @@ async function waitBeforeRetry(
   const until = performance.now() + delayMs;
   while (performance.now() < until && !agent.isStopping() && !agent.signal.aborted) {
     await sleep(Math.min(stopLookMs, until - performance.now()), agent.signal).catch(() => {});
+    await agent.log.lookAsked();
+    if (whyUnwanted(agent) !== null) break;
   }
   return true;
 }

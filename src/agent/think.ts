@@ -37,6 +37,7 @@ async function ask(agent: Agent): Promise<Ended | undefined> {
   while (needsCompaction(tokens, agent.budgetTokens)) {
     const isShorter = await compact(agent);
     if (isShorter === null) return undefined;
+    if (typeof isShorter === "object") return endOfBudget(agent, isShorter);
     tokens = tokensOf(log);
     if (!isShorter && tokens > agent.budgetTokens) return contextExhausted(agent, tokens);
     if (!isShorter) break;
@@ -105,13 +106,15 @@ async function recoverFromModel(agent: Agent, error: unknown): Promise<Ended | u
   if (error.kind === "refused") return failed("refused", error.message);
   if (error.kind !== "overflow") return failed("model_error", error.message);
   const isShorter = await compact(agent);
+  if (isShorter !== null && typeof isShorter === "object") return endOfBudget(agent, isShorter);
   // Broken off: the loop decides what that means, this is no end of the run.
   return isShorter || isShorter === null ? undefined : contextExhausted(agent, agent.budgetTokens);
 }
 
 /** Another protocol can do without tools, as long as the model has said nothing in this one. */
-function withoutTools({ log, mayChangeProtocol }: Agent, { message }: ModelError): Ended {
-  if (mayChangeProtocol && log.state.steps === 0) return { toolsRefused: message };
+function withoutTools({ log, protocol, mayChangeProtocol }: Agent, { message }: ModelError): Ended {
+  if (mayChangeProtocol && protocol.name === "native" && log.state.steps === 0)
+    return { toolsRefused: message };
   return failed("model_error", `${message}: run pawl retry with --protocol react, which needs no tools`);
 }
 

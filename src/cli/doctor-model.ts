@@ -15,7 +15,7 @@ import { readArguments } from "../tools/arguments.ts";
 import type { Check } from "./doctor-data.ts";
 
 /** A model that has to be loaded first takes its time; without a setting nobody waits for longer than this. */
-const probeTimeoutMs = 120_000;
+const probeTimeoutMs = 60_000;
 /** Enough for one that thinks before it calls. */
 const maxReplyTokens = 2_000;
 const maxShownColumns = 60;

@@ -8,7 +8,7 @@ import { ownModelWindow } from "../model-binder.ts";
 import { loadModel, loadTools } from "../modules.ts";
 import { type Check, checkData } from "./doctor-data.ts";
 import { probeModel } from "./doctor-model.ts";
-import { print, printJson } from "./output.ts";
+import { note, print, printJson } from "./output.ts";
 
 const oldestNode = 20;
 const checkTimeoutMs = 5000;
@@ -23,6 +23,7 @@ export async function doctor(options: {
     const { database } = resolveDataPaths({ cwd: process.cwd(), env: process.env });
     return print(await quickCheck(database));
   }
+  if (options.model) note("asks the model once, which may take a minute");
   const checks = [
     await checkNode(),
     await checkProgram("git", ["--version"]),

@@ -12,7 +12,7 @@ import { tasksFromFlags } from "../producer/new-task.ts";
 import type { NewTask } from "../producer/task.ts";
 import { exportMessages } from "../report/export.ts";
 import type { RunReport } from "../report/run-view.ts";
-import { clip, counted, duration, flat } from "../report/text.ts";
+import { clip, counted, duration, flat, localTime } from "../report/text.ts";
 import { describeCost } from "../report/usage.ts";
 import { isProvenDead, ownIdentity } from "../worker/identity.ts";
 import { readTasks } from "./enqueue.ts";
@@ -219,6 +219,12 @@ function summarize(report: RunReport): string[] {
   const { id, status, reason, error, waiting, steps, changedFiles, usage } = report;
   if (!isTerminal(status)) {
     const goOn = waiting ? `pawl resume ${id}, then pawl worker --drain` : "pawl worker --drain";
+    const wakeAt = waiting?.wakeAt ?? null;
+    // Before its time it would only wait again.
+    if (waiting && wakeAt !== null && waiting.kind !== "paused")
+      return [
+        `run ${id} waits until ${localTime(wakeAt)} (${[waiting.kind, waiting.note].filter(Boolean).join(": ")}) and then goes on by itself where a worker runs: pawl worker`,
+      ];
     const why = waiting ? ` (${[waiting.kind, waiting.note].filter(Boolean).join(": ")})` : "";
     return [`run ${id} is ${status}${why} after ${counted(steps, "step")} and can be resumed: ${goOn}`];
   }

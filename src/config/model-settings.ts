@@ -154,7 +154,7 @@ function missingKey(config: Configured, baseUrl: string): never {
   const found = Object.keys(config.keys).filter((name) => !wanted.includes(name));
   const hints = found.map((name) => {
     const [provider] = providersOfKey(name);
-    return provider === undefined ? name : `${name} (--provider ${provider})`;
+    return provider === undefined ? name : `${name} (provider ${provider}: PAWL_PROVIDER=${provider})`;
   });
   const hint =
     found.length === 0 ? "" : `; found ${hints.join(", ")}: the key of another service is not sent`;

@@ -34,6 +34,7 @@ export interface Spender {
   costMicro: number;
   usedTokens: number;
   hasBatchBudget: number;
+  hasDayBudget: number;
 }
 
 /** A request that was open, if it was, and what it is charged. */
@@ -46,6 +47,10 @@ interface Ended {
 /** Whether a run's batch has a budget: part of a statement that is made anyway. */
 export const hasBatchBudget = sql<number>`EXISTS (SELECT 1 FROM budgets WHERE scope = 'batch:' || ${runs.batchId})`;
 
+/** Whether there is one of the day at `now`, whoever set it: it holds for all workers. */
+export const hasDayBudget = sql<number>`EXISTS (SELECT 1 FROM budgets
+  WHERE scope = 'day:' || date(${sql.placeholder("now")} / 1000, 'unixepoch'))`;
+
 /** The budgets that a request was reserved in, whatever the day is by now. */
 const scopesOfCall = `('batch:' || (SELECT batch_id FROM runs WHERE id = @runId), 'day:' || date(@startedAt / 1000, 'unixepoch'))`;
 
@@ -53,7 +58,7 @@ const scopesOfCall = `('batch:' || (SELECT batch_id FROM runs WHERE id = @runId)
  * Whether a budget is used up on which the run would be begun: that of its batch, or of the day `@day`. Runs that have
  * begun are claimed all the same: to wait, or to be ended.
  */
-export const heldByBudget = `(runs.epoch = 0 AND runs.cancel_at IS NULL AND EXISTS (SELECT 1 FROM budgets
+export const heldByBudget = `(runs.seq = 0 AND runs.cancel_at IS NULL AND EXISTS (SELECT 1 FROM budgets
   WHERE exhausted_at IS NOT NULL AND scope IN ('batch:' || runs.batch_id, @day)))`;
 
 /** Whether an ended request has to be settled in a budget; costs next to nothing where there is none at all. */
@@ -70,8 +75,8 @@ export function budgetKeeper({ sqlite }: Pick<StoreContext, "sqlite">) {
   const statements = prepareStatements(sqlite);
 
   /** The budget of today, which counts what was used before somebody set it. */
-  function openDay(caps: Caps, at: number): BudgetRow | undefined {
-    if (!hasCap(caps)) return undefined;
+  function openDay(caps: Caps, { at, hasDayBudget }: Spender): BudgetRow | undefined {
+    if (!hasDayBudget && !hasCap(caps)) return undefined;
     const scope = `day:${dayOf(at)}`;
     const known = statements.get.get({ scope });
     if (known) return known;
@@ -103,7 +108,7 @@ export function budgetKeeper({ sqlite }: Pick<StoreContext, "sqlite">) {
     reserve(run: Spender, wish: BudgetWish | undefined): Reserved | { refusal: Refusal } {
       if (wish === undefined) return nothingReserved;
       const batch = run.hasBatchBudget ? statements.get.get({ scope: `batch:${run.batchId}` }) : undefined;
-      const day = openDay(wish.day, run.at);
+      const day = openDay(wish.day, run);
       const shared = [batch, day].filter((row) => row !== undefined);
       if (!wish.isPriced && shared.length === 0 && !hasCap(wish.task)) return nothingReserved;
       const worst = wish.worst();

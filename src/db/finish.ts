@@ -1,4 +1,4 @@
-import { eq, sql } from "drizzle-orm";
+import { and, eq, isNotNull, sql } from "drizzle-orm";
 import type { Outcome, WaitKind } from "../outcome.ts";
 import { cancelRun } from "./cancel.ts";
 import type { Claim } from "./claim.ts";
@@ -6,7 +6,7 @@ import { recordEvent } from "./events.ts";
 import { isOwned, lostLease } from "./fence.ts";
 import { laneVerbs } from "./lanes.ts";
 import { progressCheck } from "./progress.ts";
-import { runs } from "./schema.ts";
+import { budgets, runs } from "./schema.ts";
 import type { StoreContext } from "./store.ts";
 
 /** What a run leaves behind, recorded with its end. */
@@ -38,12 +38,18 @@ export function finishVerbs(context: StoreContext) {
   const hasProgress = progressCheck(context);
   const statements = prepareStatements(context);
 
+  /** Whether the budget of the batch that the run was to wait for was raised since: who raised it woke those that waited. */
+  function isRaised({ batchId }: { batchId: string }, wanted: Wait | null): boolean {
+    if (wanted?.kind !== "quota" || wanted.wakeAt !== null) return false;
+    return statements.findExhausted.get({ scope: `batch:${batchId}` }) === undefined;
+  }
+
   function leave(claim: Claim, activeMs: number, wanted: Wait | null) {
     return write(() => {
       const run = statements.getOwned.get({ ...claim, now: now() });
       if (!run) throw lostLease(claim);
       // Whoever resumed a run since its owner saw the pause was told that it goes on.
-      const unlessResumed = wanted?.kind === "paused" ? null : wanted;
+      const unlessResumed = wanted?.kind === "paused" || isRaised(run, wanted) ? null : wanted;
       const wait = run.pauseAt === null ? unlessResumed : pausedByRequest;
       statements.leave.run({
         runId: claim.runId,
@@ -93,6 +99,11 @@ export function finishVerbs(context: StoreContext) {
 function prepareStatements({ db }: StoreContext) {
   const { placeholder } = sql;
   return {
+    findExhausted: db
+      .select({ scope: budgets.scope })
+      .from(budgets)
+      .where(and(eq(budgets.scope, placeholder("scope")), isNotNull(budgets.exhaustedAt)))
+      .prepare(),
     getOwned: db.select().from(runs).where(isOwned()).prepare(),
     end: db
       .update(runs)

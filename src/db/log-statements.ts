@@ -1,5 +1,5 @@
 import { and, eq, sql } from "drizzle-orm";
-import { hasBatchBudget, hasBudget } from "./budgets.ts";
+import { hasBatchBudget, hasBudget, hasDayBudget } from "./budgets.ts";
 import { isOwned } from "./fence.ts";
 import type { SettledModelCall } from "./log.ts";
 import { calls, compactions, messages, modelCalls, runs } from "./schema.ts";
@@ -51,6 +51,7 @@ export function prepareLogStatements({ db }: StoreContext) {
         costMicro: runs.costMicro,
         usedTokens: sql<number>`${runs.promptTokens} + ${runs.completionTokens} + ${runs.uncountedTokens}`,
         hasBatchBudget,
+        hasDayBudget,
       })
       .prepare(),
     spend: db.update(runs).set(spent).where(isOwned()).prepare(),

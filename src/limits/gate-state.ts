@@ -80,7 +80,7 @@ export function admit(
 
 /** After a reply: one more at once each time around, a little closer together. */
 export function served(state: GateState, now: number): GateState {
-  const isOver = state.pausedUntil !== null && state.pausedUntil <= now;
+  const isOver = state.reason === "failing" || (state.pausedUntil !== null && state.pausedUntil <= now);
   const { concurrency } = state;
   const grows = concurrency !== null && state.served + 1 >= concurrency;
   const intervalMs = Math.floor(state.intervalMs * shrink);
@@ -145,6 +145,8 @@ export function limited(state: GateState, refusal: Refusal): GateState {
 export function closed(state: GateState, reason: "quota" | "auth" | "failing", refusal: Refusal): GateState {
   const { now, note, retryAfterMs } = refusal;
   if (refusal.sentAt <= state.refusedAt && state.reason === reason) return state;
+  const shut = closedNow(state, now)?.reason;
+  if (reason === "failing" && (shut === "auth" || shut === "quota")) return state;
   const refusals = state.refusals + 1;
   const delayMs =
     reason === "failing" ? failingMs : Math.min(mostPauseMs, retryAfterMs ?? doubled(quotaMs, refusals));

@@ -105,7 +105,10 @@ export function openGate(options: GateOptions): Gate {
       let answer: GateState | Closed = openState;
       await store.changeGate(name, { workerId, slots: 1 }, (row, held) => {
         answer = decide(row ?? openState, held);
-        return isClosed(answer) ? null : answer;
+        if (isClosed(answer)) return null;
+        // That one run has no other model opens the gate for none that has.
+        const { reason, note, pausedUntil } = row ?? openState;
+        return reason === "failing" && isLast ? { ...answer, reason, note, pausedUntil } : answer;
       });
       return isClosed(answer) ? answer : pass();
     },

@@ -28,8 +28,9 @@ export function delayBefore(error: ModelError, attempt: number, policy: RetryPol
   const asked = error.retryAfterMs;
   const isSoon = error.kind === "quota" && asked !== undefined && asked <= maxDelayMs;
   if (attempt >= attempts || (error.kind !== "retry" && !isSoon)) return undefined;
-  // Never earlier than asked, and not all at the same moment.
-  if (asked !== undefined) return Math.min(maxDelayMs, Math.round(asked * (1 + random() / 10)));
-  const backoffMs = Math.min(maxDelayMs, baseDelayMs * 2 ** (attempt - 1));
-  return Math.round(backoffMs * (0.5 + random() / 2));
+  const backoffMs = Math.min(maxDelayMs, baseDelayMs * 2 ** (attempt - 1)) * (0.5 + random() / 2);
+  if (asked === undefined) return Math.round(backoffMs);
+  // Never earlier than asked, and not all at the same moment; who asks for no wait to speak of gets one all the same.
+  const askedMs = Math.min(maxDelayMs, asked * (1 + random() / 10));
+  return Math.round(asked < baseDelayMs ? Math.max(askedMs, backoffMs) : askedMs);
 }

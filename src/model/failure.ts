@@ -31,7 +31,7 @@ export function modelErrorOf(response: FailedResponse, redact: (text: string) =>
   const unsupported = status >= 400 ? unsupportedOf(facts) : undefined;
   const kind = unsupported === undefined ? kindOf(status, facts) : "invalid";
   const hint = hintOf(kind, status, response.baseUrl);
-  const waitMs = retryAfterMs(response.headers, Date.now()) ?? facts.retryAfterMs;
+  const waitMs = retryAfterMs(response.headers, Date.now(), status === 429) ?? facts.retryAfterMs;
   return new ModelError(kind, `the model server answered ${status}: ${detail}${hint}`, {
     retryAfterMs: waitMs,
     isLimit: kind === "retry" && isLimitStatus(status, waitMs),

@@ -1,4 +1,4 @@
-import { ModelError } from "../errors.ts";
+import { ConfigError, ModelError } from "../errors.ts";
 import { type Model, type ModelReply, type ModelRequest, noUsage, type ReplyMessage } from "./model.ts";
 
 /**
@@ -34,6 +34,12 @@ export function faulty(model: Model, plan: FaultPlan): Model {
       if (fault instanceof Error) throw fault;
       const { kind, retryAfterMs } =
         typeof fault === "string" ? { kind: fault, retryAfterMs: undefined } : fault;
+      if (!Object.hasOwn(faults, kind)) {
+        const known = Object.keys(faults).join(", ");
+        throw new ConfigError(
+          `expected a fault (${known}), got ${JSON.stringify(kind)}: correct the plan of faulty`,
+        );
+      }
       return faults[kind]({ model, request, signal, retryAfterMs });
     },
   };

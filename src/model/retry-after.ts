@@ -11,13 +11,14 @@ export function isLimitStatus(status: number, waitMs: number | undefined): boole
 
 /**
  * The wait that headers ask for, in milliseconds, at most a day: `retry-after-ms`; `retry-after` in seconds or as a date; else
- * the time until the used-up one of the limits in `x-ratelimit-…` is there again. Undefined where nothing sensible is said.
+ * the time until the used-up one of the limits in `x-ratelimit-…` is there again, where a limit was the reason (`isLimit`):
+ * some services send those headers with every response. Undefined where nothing sensible is said.
  */
-export function retryAfterMs(headers: Headers, now: number): number | undefined {
+export function retryAfterMs(headers: Headers, now: number, isLimit = true): number | undefined {
   const exact = headers.get("retry-after-ms")?.trim() ?? "";
   if (/^\d+(\.\d+)?$/.test(exact)) return bounded(Number(exact));
   const asked = waitOf(headers.get("retry-after"), now);
-  return asked ?? resetMs(headers, now);
+  return asked ?? (isLimit ? resetMs(headers, now) : undefined);
 }
 
 function resetMs(headers: Headers, now: number): number | undefined {

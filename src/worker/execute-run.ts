@@ -70,7 +70,8 @@ export async function executeRun(resources: RunResources, row: RunRow, breaks: B
   try {
     const ended = await workOn(work).catch(endByFault);
     if ("wait" in ended) {
-      await store.wait(claim, ended.wait, activeMs());
+      const { wait } = ended;
+      await store.wait(claim, { ...wait, note: resources.redact(wait.note) }, activeMs());
       failpoint("wait.committed");
       logger.info("run.waiting", { ...facts, ...ended.wait });
       return;

@@ -10,7 +10,8 @@ export function runGate({ resources, claim }: Work, binding: ModelBinding): RunG
   const { gate, fallbackModels, name, hours } = binding;
   const { now } = resources.store;
   const opensAt = () => openingOf(hours.requests, now());
-  return { gate, workerId: claim.workerId, fallbackModels, askedModel: name, opensAt, now };
+  const refusedBy = new Set<string>();
+  return { gate, workerId: claim.workerId, fallbackModels, refusedBy, askedModel: name, opensAt, now };
 }
 
 /**
@@ -24,7 +25,10 @@ export async function waitBeforeRun(
   const opensAt = () => openingOf(binding.hours.starts, gate.now());
   const hasBegun = row.seq > 0;
   const wait = await waitBefore(hasBegun ? gate : { ...gate, opensAt }, binding.name);
-  return wait && { wait: { kind: wait.kind, note: wait.message, wakeAt: wait.wakeAt } };
+  if (!wait) return undefined;
+  const isLate = wait.kind === "timer" && !hasBegun && gate.opensAt() <= gate.now();
+  const note = isLate ? "later than latestStart: no run begins until the allowed hours do" : wait.message;
+  return { wait: { kind: wait.kind, note, wakeAt: wait.wakeAt } };
 }
 
 function openingOf(hours: Hours | null, now: number): number {

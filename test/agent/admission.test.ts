@@ -30,6 +30,7 @@ async function setUp(answer: Answer, options: Partial<RunGate> & { retry?: Agent
     gate,
     workerId: owner.claim.workerId,
     fallbackModels: [],
+    refusedBy: new Set<string>(),
     askedModel: "m",
     opensAt: store.now,
     now: store.now,
@@ -179,6 +180,54 @@ describe("a model in the place of the run's own", () => {
       fallbackModels: ["second"],
     });
     await expect(requestModel(agent, "step", request)).rejects.toMatchObject({ kind: "auth" });
+    expect(asked).toEqual(["m"]);
+  });
+
+  it("that is closed to the key parks no run whose own model opens again", async () => {
+    const { agent, asked } = await setUp(
+      ({ model }) =>
+        model === "m"
+          ? new ModelError("quota", "no credit", { retryAfterMs: hour })
+          : new ModelError("auth", "not for this key"),
+      { fallbackModels: ["second"] },
+    );
+    await expect(requestModel(agent, "step", request)).rejects.toMatchObject({
+      kind: "quota",
+      wakeAt: expect.any(Number),
+    });
+    expect(asked).toEqual(["m", "second"]);
+  });
+
+  it("takes over for the run alone whose request was refused", async () => {
+    const { agent, asked } = await setUp(
+      ({ model }) => (model === "m" ? new ModelError("invalid", "no such member") : done),
+      { fallbackModels: ["second"] },
+    );
+    await requestModel(agent, "step", request);
+    const gate = agent.gate?.gate;
+    expect(await gate?.look({ model: "m", isLast: false })).toBeNull();
+    await requestModel(agent, "step", request);
+    expect(asked).toEqual(["m", "second", "second"]);
+  });
+
+  it("that has no known price, or is too dear, is passed over: the run waits for its own", async () => {
+    for (const price of [null, { input: 1e12, cachedInput: 1e12, output: 1e12 }]) {
+      const { agent, asked } = await setUp(
+        () => new ModelError("quota", "no credit", { retryAfterMs: hour }),
+        { fallbackModels: ["second"] },
+      );
+      const free = { input: 0, cachedInput: 0, output: 0 };
+      agent.priceOf = (model) => (model === "m" ? free : price);
+      agent.budgets = { task: { micro: 1000, tokens: null }, day: { micro: null, tokens: null } };
+      await expect(requestModel(agent, "step", request)).rejects.toMatchObject({ kind: "quota" });
+      expect(asked).toEqual(["m"]);
+    }
+  });
+
+  it("is no help against a model that takes no tools: the protocol is", async () => {
+    const refused = new ModelError("invalid", "no tools", { unsupported: "tools" });
+    const { agent, asked } = await setUp(() => refused, { fallbackModels: ["second"] });
+    await expect(requestModel(agent, "step", request)).rejects.toBe(refused);
     expect(asked).toEqual(["m"]);
   });
 

@@ -17,7 +17,9 @@ test.each([["run", "x"], ["worker"], ["worker", "--drain"]])(
     const result = await pawl(words);
     expectOneLine(result);
     expect(result.stderr).toContain("OPENAI_API_KEY");
-    expect(result.stderr).toContain("DEEPSEEK_API_KEY (--provider deepseek), MY_API_KEY");
+    expect(result.stderr).toContain(
+      "DEEPSEEK_API_KEY (provider deepseek: PAWL_PROVIDER=deepseek), MY_API_KEY",
+    );
     expect(result.stderr).not.toContain("sk-secret");
     if (words[0] === "run") expect(existsSync(path.join(folder, ".pawl"))).toBe(false);
   },

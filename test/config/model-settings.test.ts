@@ -42,7 +42,7 @@ it("a missing key names OPENAI_API_KEY and the keys that were found", () => {
   );
   const config = { ...nothing, keys: { DEEPSEEK_API_KEY: "d", GROQ_API_KEY: "g", MINE_API_KEY: "m" } };
   expect(() => resolveModelSettings(config)).toThrow(
-    /OPENAI_API_KEY.*found DEEPSEEK_API_KEY \(--provider deepseek\), GROQ_API_KEY \(--provider groq\), MINE_API_KEY:/,
+    /OPENAI_API_KEY.*found DEEPSEEK_API_KEY \(provider deepseek: PAWL_PROVIDER=deepseek\), GROQ_API_KEY \(provider groq: PAWL_PROVIDER=groq\), MINE_API_KEY:/,
   );
 });
 
@@ -111,7 +111,7 @@ describe("a provider", () => {
     const groq = { ...config, provider: "groq" };
     expect(() => resolveModelSettings(groq)).toThrow(ConfigError);
     expect(() => resolveModelSettings(groq)).toThrow(
-      "expected a key in GROQ_API_KEY, got none; set it in the environment or in .env; found DEEPSEEK_API_KEY (--provider deepseek), OPENAI_API_KEY (--provider openai): the key of another service is not sent",
+      "expected a key in GROQ_API_KEY, got none; set it in the environment or in .env; found DEEPSEEK_API_KEY (provider deepseek: PAWL_PROVIDER=deepseek), OPENAI_API_KEY (provider openai: PAWL_PROVIDER=openai): the key of another service is not sent",
     );
   });
 

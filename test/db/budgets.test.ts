@@ -290,6 +290,33 @@ describe("a budget that is set later", () => {
   });
 });
 
+describe("a budget that others set", () => {
+  it("of the day holds for workers without one too: they give back only what they took", async () => {
+    const scene = await setScene(open);
+    const { store } = scene;
+    const claim = await begin(scene);
+    const first = await plan(store, claim, 1, { micro: 400, day: usd(1000) });
+    await fail(store, claim, 1, first.reserved, { usage: counted(30, 4), costMicro: 400 });
+    const second = await plan(store, claim, 2, { micro: 500 });
+    expect(await used(store)).toEqual([900, 134]);
+    await fail(store, claim, 2, second.reserved, { usage: counted(30, 4), costMicro: 100 });
+    expect(await used(store)).toEqual([500, 68]);
+    expect((await plan(store, claim, 3, { micro: 501 })).refusal).toMatchObject({ scope: "day" });
+  });
+
+  it("of the batch, raised while a run was about to wait for it, lets the run go on", async () => {
+    const scene = await setScene(open);
+    const { store } = scene;
+    await store.setBatchBudget("night", usd(100));
+    const claim = await begin(scene);
+    const wait = { kind: "quota" as const, note: "used up", wakeAt: null };
+    expect((await plan(store, claim, 1, { micro: 500 })).refusal).toMatchObject({ isPassing: false });
+    await store.setBatchBudget("night", usd(1000));
+    await store.wait(claim, wait, 0);
+    expect(await store.getRun(claim.runId)).toMatchObject({ status: "queued", waitKind: null });
+  });
+});
+
 it("several processes that race for the last cent never take more than there is", async () => {
   const cap = fc.integer({ min: 1, max: 400 });
   const sizes = fc.array(fc.integer({ min: 1, max: 90 }), { minLength: 4, maxLength: 40 });

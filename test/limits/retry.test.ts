@@ -23,6 +23,11 @@ describe("the wait before a request is made again", () => {
     expect([asked(3_000), asked(3_600_000)]).toEqual([3_150, 20_000]);
   });
 
+  it("is no shorter than the back-off where next to none is asked for", () => {
+    const asked = attempts.map((attempt) => delayBefore(fault(6), attempt, policy));
+    expect(asked).toEqual([50, 100, 200, 400]);
+  });
+
   it("ends with the last attempt", () => {
     expect(delayBefore(fault(), 7, policy)).toBeGreaterThan(0);
     expect(delayBefore(fault(), 8, policy)).toBeUndefined();

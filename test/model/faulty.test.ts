@@ -95,3 +95,8 @@ test("a refused key makes the run wait, a refused task ends it", async () => {
   expect(await runWith(["refused_key"])).toMatchObject({ status: "waiting", waiting: { kind: "auth" } });
   expect(await runWith(["refused"])).toMatchObject({ status: "failed", reason: "refused" });
 });
+
+it("a fault that there is not is refused with those there are", async () => {
+  const bogus = faulty(good(), ["bogus" as FaultKind]);
+  await expect(bogus.ask(request, never)).rejects.toThrow(/expected a fault \(rate_limit, .*got "bogus"/);
+});

@@ -39,6 +39,16 @@ describe("the wait that a provider asks for", () => {
     expect(retryAfterMs(new Headers(headers), now)).toBe(expected);
   });
 
+  test("the limits that a service sends with every response say nothing of a failure that is none of a limit", () => {
+    const headers = new Headers({
+      "x-ratelimit-reset-requests": "6ms",
+      "x-ratelimit-remaining-requests": "9",
+    });
+    expect([retryAfterMs(headers, now), retryAfterMs(headers, now, false)]).toEqual([6, undefined]);
+    headers.set("retry-after", "2");
+    expect(retryAfterMs(headers, now, false)).toBe(2_000);
+  });
+
   test("too much is asked at 429 and 529, and at a 503 that says for how long", () => {
     expect([429, 529, 503, 500, 400].map((status) => isLimitStatus(status, undefined))).toEqual([
       true,

@@ -16,6 +16,7 @@ async function waitAt(time: string, seq: number) {
     gate: null,
     workerId: "w",
     fallbackModels: [],
+    refusedBy: new Set<string>(),
     askedModel: "m",
     opensAt: () => (requests === null ? now() : nextOpening(requests, now())),
     now,
