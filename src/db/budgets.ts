@@ -58,7 +58,7 @@ const scopesOfCall = `('batch:' || (SELECT batch_id FROM runs WHERE id = @runId)
  * Whether a budget is used up on which the run would be begun: that of its batch, or of the day `@day`. Runs that have
  * begun are claimed all the same: to wait, or to be ended.
  */
-export const heldByBudget = `(runs.seq = 0 AND runs.cancel_at IS NULL AND EXISTS (SELECT 1 FROM budgets
+export const heldByBudget = `(runs.epoch = 0 AND runs.cancel_at IS NULL AND EXISTS (SELECT 1 FROM budgets
   WHERE exhausted_at IS NOT NULL AND scope IN ('batch:' || runs.batch_id, @day)))`;
 
 /** Whether an ended request has to be settled in a budget; costs next to nothing where there is none at all. */

@@ -77,6 +77,7 @@ test("a run that makes every worker stuck ends as crash_loop", { timeout: 120_00
   const scenario = await blockScenario(4000, "pure", { PAWL_LEASE_MS: "500" });
   expect((await scenario.worker().ended(90_000)).code).toBe(0);
   expect((await scenario.json("show", "k"))[0]).toMatchObject({ status: "failed", reason: "crash_loop" });
-  expect(scenario.effects().length, "the first try made a step").toBeGreaterThanOrEqual(4);
+  // A tool that only reads runs while its reply is being committed: one that blocks takes that along, so no try made a step.
+  expect(scenario.effects().length, "three tries").toBeGreaterThanOrEqual(3);
   expectSoundLogs(scenario.database());
 });
