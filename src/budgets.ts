@@ -1,7 +1,7 @@
 import type { Config } from "./config.ts";
 import type { Store } from "./db/store.ts";
 import { ConfigError } from "./errors.ts";
-import { type Caps, endOfDay, microOf } from "./limits/budget.ts";
+import { type Caps, endOfDay, hasCap, microOf } from "./limits/budget.ts";
 import { findPrice, isListed } from "./limits/prices.ts";
 
 /** Bounds of a batch; what is left out stays as it is. */
@@ -31,9 +31,12 @@ export function openBudgets(config: Config, store: Store) {
       if (budget.usd !== undefined) requirePrice(config, { budgetUsd: budget.usd });
       return setBatchBudget(store, batch, budget);
     },
-    /** Makes the configured budget that of today. Where that changes it, the runs that wait for tomorrow go on. */
+    /**
+     * Makes the configured budget that of today; without one, what another worker set stays. Where that changes it, the runs
+     * that wait for tomorrow go on.
+     */
     async setDay(): Promise<void> {
-      if (!(await store.setDayBudget(day))) return;
+      if (!hasCap(day) || !(await store.setDayBudget(day))) return;
       await resumeWaiting(store, { wakeAt: endOfDay(store.now()) });
     },
   };

@@ -9,7 +9,7 @@ export interface Asked {
   pauseAt: number | null;
 }
 
-export const notAsked: Asked = { cancelAt: null, pauseAt: null };
+const notAsked: Asked = { cancelAt: null, pauseAt: null };
 
 /** What of a reply says what it cost. */
 export type Ended = Pick<ModelReply, "usage" | "responseId">;
@@ -29,7 +29,7 @@ export function openLedger(priceOf: (model: string) => Price | null) {
       return answer.refusal === null;
     },
     /** What people ask of it, seen between two plans. */
-    look({ cancelAt, pauseAt }: Asked): void {
+    look({ cancelAt, pauseAt }: Asked = notAsked): void {
       planned = { ...planned, cancelAt, pauseAt };
     },
     /** What people asked of the run, as of the last plan or look. */

@@ -9,7 +9,7 @@ import type { Price } from "../limits/prices.ts";
 import { type ChatMessage, type ModelReply, noUsage } from "../model/model.ts";
 import { estimateMessageTokens, estimateTokens, messageOverheadTokens } from "../model/tokens.ts";
 import { type Redact, redactedMark } from "../redact.ts";
-import { type Ended, notAsked, openLedger } from "./ledger.ts";
+import { type Ended, openLedger } from "./ledger.ts";
 import { type Measurement, measureTail } from "./measurement.ts";
 import {
   applyCompaction,
@@ -242,8 +242,7 @@ export function openRunLog(options: RunLogOptions) {
 
     asked: ledger.asked,
     lookAsked: async (): Promise<void> => {
-      const asked = (await store.loadAsked(claim.workerId)).find(({ id }) => id === claim.runId);
-      ledger.look(asked ?? notAsked);
+      ledger.look((await store.loadAsked(claim.workerId)).find(({ id }) => id === claim.runId));
     },
     refusal: ledger.refusal,
     measured: (): Measurement | null => measured,

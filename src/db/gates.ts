@@ -4,7 +4,8 @@ import type { StoreContext } from "./store.ts";
 
 export type { GateReason };
 export type GateRow = typeof gates.$inferSelect;
-type GateState = Omit<GateRow, "name">;
+/** What is known of one, but for its name. */
+export type GateState = Omit<GateRow, "name">;
 
 /** The verbs of the gates before providers. What they decide is not known here. */
 export function gateVerbs({ sqlite, db, read, write, now }: StoreContext) {

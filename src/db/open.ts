@@ -2,13 +2,13 @@ import { mkdirSync, statSync } from "node:fs";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
 import Database from "better-sqlite3";
-import { DrizzleError } from "drizzle-orm";
 import { type BetterSQLite3Database, drizzle } from "drizzle-orm/better-sqlite3";
 import { migrate } from "drizzle-orm/better-sqlite3/migrator";
 import { readMigrationFiles } from "drizzle-orm/migrator";
 import { requireLocalDisk } from "../disk.ts";
 import { ConfigError, DatabaseError } from "../errors.ts";
 import { isDiskFull } from "../full-disk.ts";
+import { sqliteErrorOf } from "./sqlite-error.ts";
 import { retryBusy } from "./writer.ts";
 
 const migrationsFolder = fileURLToPath(new URL("../../migrations", import.meta.url));
@@ -160,22 +160,14 @@ const ofStatement = /^SQLITE_(CONSTRAINT|ERROR|MISUSE|RANGE|TOOBIG|MISMATCH)/;
  * so the errors of every verb pass through here; all that are not a statement's own become a DatabaseError.
  */
 export function explainDatabase(thrown: unknown, file: string): unknown {
-  const error = sqliteError(thrown);
+  const error = sqliteErrorOf(thrown);
   if (error === null || ofStatement.test(error.code)) return thrown;
   if (error.code === "SQLITE_NOTADB") return notOurs(file, "is not a SQLite file", error);
   return new DatabaseError(`expected ${describeFault(error, file)}`, { cause: error });
 }
 
-type SqliteError = InstanceType<typeof Database.SqliteError>;
-
-function sqliteError(thrown: unknown): SqliteError | null {
-  // As the migrations hand it on.
-  const error = thrown instanceof DrizzleError ? thrown.cause : thrown;
-  return error instanceof Database.SqliteError ? error : null;
-}
-
 /** What was expected, what was got, and what to do. */
-function describeFault(error: SqliteError, file: string): string {
+function describeFault(error: NonNullable<ReturnType<typeof sqliteErrorOf>>, file: string): string {
   const { code, message } = error;
   if (code.startsWith("SQLITE_CORRUPT")) {
     return `pawl's database at ${file}, but the file is damaged: stop all workers, keep a copy of it (with its -wal), then restore it from a backup, or put in its place what \`sqlite3 ${file} .recover | sqlite3 recovered.db\` can still read`;

@@ -13,9 +13,9 @@ import {
   runs,
   snapshots,
 } from "./schema.ts";
+import { isBusy } from "./sqlite-error.ts";
 import type { StoreContext } from "./store.ts";
 import { type LogTail, tailReader } from "./tail.ts";
-import { isBusy } from "./writer.ts";
 
 export type MessageRow = typeof messages.$inferSelect;
 export type CallRow = typeof calls.$inferSelect;

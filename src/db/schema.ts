@@ -237,7 +237,7 @@ export const budgets = sqliteTable("budgets", {
   exhaustedAt: integer("exhausted_at"),
 });
 
-/** What all workers know of a provider's account, or of one model there: whether and when it may be asked. */
+/** What all workers know of a model at an account: whether and when it may be asked. */
 export const gates = sqliteTable("gates", {
   /** `<origin>`, with a hash of the key where there is one; of a model also its name. */
   name: text("name").primaryKey(),

@@ -1,7 +1,8 @@
 import path from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import Database from "better-sqlite3";
+import type Database from "better-sqlite3";
 import { isDiskFull, type RoomOptions, untilRoom } from "../full-disk.ts";
+import { isBusy } from "./sqlite-error.ts";
 
 /** Verbs that share one commit at the most. */
 const maxVerbsPerCommit = 256;
@@ -123,10 +124,6 @@ export function createWriter(sqlite: Database.Database): Writer {
       await flushing;
     },
   };
-}
-
-export function isBusy(error: unknown): boolean {
-  return error instanceof Database.SqliteError && /^SQLITE_(BUSY|LOCKED)/.test(error.code);
 }
 
 /** Runs `work` until the file's write lock is free, waiting asynchronously with jitter: fair, and nothing freezes. */

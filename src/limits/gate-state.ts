@@ -1,9 +1,9 @@
-import type { GateReason, GateRow } from "../db/gates.ts";
+import type { GateReason, GateState } from "../db/gates.ts";
 
 // What a gate decides, without storage. A gate is one row for a model of an account; all workers share it. It is open and costs
 // nothing until the provider refuses. Then it learns how far apart and how many at once requests may be, and lets go of that again.
 
-export type GateState = Omit<GateRow, "name">;
+export type { GateState };
 
 export const openState: GateState = {
   reason: null,

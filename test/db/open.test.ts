@@ -2,6 +2,8 @@ import { copyFileSync, mkdirSync, readdirSync, readFileSync, writeFileSync } fro
 import path from "node:path";
 import Database from "better-sqlite3";
 import { DrizzleError } from "drizzle-orm";
+import { drizzle } from "drizzle-orm/better-sqlite3";
+import { migrate } from "drizzle-orm/better-sqlite3/migrator";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { explainDatabase, openConnection, requireSafeVersion, setPragmas } from "../../src/db/open.ts";
 import { openStore } from "../../src/db/store.ts";
@@ -29,6 +31,24 @@ async function open(file: string) {
   const connection = await openConnection(file);
   onTestFinished(() => void connection.sqlite.close());
   return connection.sqlite;
+}
+
+/** As it was before the newest migration. */
+function oldFile(): string {
+  const file = newFile();
+  const folder = temporaryFolder();
+  const journal = JSON.parse(readFileSync("migrations/meta/_journal.json", "utf8")) as { entries: unknown[] };
+  mkdirSync(path.join(folder, "meta"));
+  for (const name of readdirSync("migrations").filter((each) => each.endsWith(".sql")))
+    copyFileSync(path.join("migrations", name), path.join(folder, name));
+  const older = { ...journal, entries: journal.entries.slice(0, -1) };
+  writeFileSync(path.join(folder, "meta", "_journal.json"), JSON.stringify(older));
+  change(file, (sqlite) => {
+    sqlite.pragma(`application_id = ${0x7061776c}`);
+    sqlite.pragma("journal_mode = WAL");
+    migrate(drizzle(sqlite), { migrationsFolder: folder });
+  });
+  return file;
 }
 
 const migrations = readdirSync("migrations").filter((file) => file.endsWith(".sql")).length;
@@ -73,6 +93,18 @@ describe("opening the database", () => {
         expect(sqlite.pragma("integrity_check", { simple: true })).toBe("ok");
       });
     }
+  });
+
+  it("waits for the writers of an older version before it migrates their file", async () => {
+    const file = oldFile();
+    const holder = await startDatabaseProcess();
+    await holder.ask({ do: "hold", file, ms: 300 });
+    const store = await openStore({ file });
+    onTestFinished(() => store.close());
+    change(file, (sqlite) => {
+      const applied = sqlite.prepare("SELECT count(*) AS n FROM __drizzle_migrations").get();
+      expect(applied).toEqual({ n: migrations });
+    });
   });
 
   it("goes on where a process died between the mark and the tables", async () => {

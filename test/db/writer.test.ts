@@ -1,8 +1,9 @@
 import path from "node:path";
 import Database from "better-sqlite3";
 import { describe, expect, it, onTestFinished } from "vitest";
+import { isBusy } from "../../src/db/sqlite-error.ts";
 import { openStore } from "../../src/db/store.ts";
-import { createWriter, isBusy } from "../../src/db/writer.ts";
+import { createWriter } from "../../src/db/writer.ts";
 import { startDatabaseProcess } from "../helpers/database-process.ts";
 import { temporaryFolder } from "../helpers/temporary-folder.ts";
 import { waitUntil } from "../helpers/wait-until.ts";
