@@ -45,18 +45,7 @@ describe("pawl stop", () => {
     const scenario = await createScenario(longCommand);
     const worker = scenario.worker({ args: [] });
     await worker.says("takes up to");
-    const database = scenario.database();
-    await waitUntil(
-      async () => {
-        worker.child.kill("SIGSTOP");
-        await worker.stopped();
-        if (isWritable(database)) return true;
-        // In the middle of a write it would hold up everybody.
-        worker.child.kill("SIGCONT");
-        return false;
-      },
-      { timeoutMs, what: "it is stopped outside of a write" },
-    );
+    await worker.stopOutsideOfWrites(scenario.database());
     const line = commandLine({ env: scenario.env });
     const { stdout, code } = await line.pawl(["stop"]);
     expect(code).toBe(1);
@@ -83,9 +72,9 @@ describe("pawl stop", () => {
     const scenario = await createScenario(longCommand, { env: { PAWL_LEASE_MS: "2000" } });
     const first = scenario.worker({ args: [] });
     await first.says("takes up to");
-    first.child.kill("SIGSTOP");
-    await first.stopped();
-    scenario.database().prepare("UPDATE workers SET drain_at = 1").run();
+    const database = scenario.database();
+    await first.stopOutsideOfWrites(database);
+    database.prepare("UPDATE workers SET drain_at = 1").run();
     const second = scenario.worker({ args: [] });
     await second.says("let its lease run out");
     first.child.kill("SIGCONT");
@@ -125,12 +114,3 @@ test("a worker whose database a newer pawl has migrated gives its runs back, say
   await scenario.json("cancel", "k");
   await scenario.worker().ended();
 });
-
-function isWritable(database: Database.Database): boolean {
-  try {
-    database.exec("BEGIN IMMEDIATE; ROLLBACK");
-    return true;
-  } catch {
-    return false;
-  }
-}

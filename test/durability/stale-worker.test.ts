@@ -20,7 +20,7 @@ test("a worker stopped beyond its lease writes nothing when it wakes, touches no
     timeoutMs: 20_000,
     what: "the long command runs",
   });
-  process.kill(stale.pid, "SIGSTOP");
+  await stale.stopOutsideOfWrites(scenario.database());
   const fresh = scenario.worker({ args: [] });
   await fresh.says("goes on after step 2");
   process.kill(stale.pid, "SIGCONT");

@@ -1,6 +1,7 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { readdirSync, readFileSync } from "node:fs";
 import path from "node:path";
+import type Database from "better-sqlite3";
 import { onTestFinished } from "vitest";
 import { waitUntil } from "./wait-until.ts";
 
@@ -19,6 +20,11 @@ export interface PawlProcess {
   says(text: string): Promise<void>;
   /** Resolves when a SIGSTOP has taken effect; fails after half a minute. */
   stopped(): Promise<void>;
+  /**
+   * Stops it with SIGSTOP, at a moment when it is not in the middle of a write to `database`: there it would hold up
+   * everybody. Fails after half a minute.
+   */
+  stopOutsideOfWrites(database: Database.Database): Promise<void>;
 }
 
 /** Where and how to start `pawl`; `main` is the file to run where it is not the one that was built. */
@@ -48,6 +54,11 @@ export function startPawl(args: string[], options: PawlOptions): PawlProcess {
     child.kill("SIGKILL");
     await closed;
   });
+  const stopped = () =>
+    waitUntil(() => isStopped(child.pid ?? 0), {
+      timeoutMs: endTimeoutMs,
+      what: `pawl ${args.join(" ")} is stopped`,
+    });
   return {
     child,
     pid: child.pid ?? 0,
@@ -60,11 +71,18 @@ export function startPawl(args: string[], options: PawlOptions): PawlProcess {
       });
       return { code: child.exitCode, signal: child.signalCode };
     },
-    stopped: () =>
-      waitUntil(() => isStopped(child.pid ?? 0), {
-        timeoutMs: endTimeoutMs,
-        what: `pawl ${args.join(" ")} is stopped`,
-      }),
+    stopped,
+    stopOutsideOfWrites: (database) =>
+      waitUntil(
+        async () => {
+          child.kill("SIGSTOP");
+          await stopped();
+          if (isWritable(database)) return true;
+          child.kill("SIGCONT");
+          return false;
+        },
+        { timeoutMs: endTimeoutMs, what: `pawl ${args.join(" ")} is stopped outside of a write` },
+      ),
     says: (text) =>
       waitUntil(() => stderr.includes(text), {
         timeoutMs: endTimeoutMs,
@@ -84,6 +102,15 @@ function isStopped(pid: number): boolean {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, "utf8");
     return stat.slice(stat.lastIndexOf(")") + 2).startsWith("T");
+  } catch {
+    return false;
+  }
+}
+
+function isWritable(database: Database.Database): boolean {
+  try {
+    database.exec("BEGIN IMMEDIATE; ROLLBACK");
+    return true;
   } catch {
     return false;
   }
