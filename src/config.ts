@@ -6,6 +6,7 @@ import type { ModelParameters } from "./config/model-parameters.ts";
 import { type Settings, settingsSchema } from "./config/settings.ts";
 import { checkFields, kebabCase, parseTexts } from "./config/validation.ts";
 import { readVariables, type Variable } from "./config/variables.ts";
+import { defaultLimits, type Limits } from "./environment/limits.ts";
 import { ConfigError } from "./errors.ts";
 import { openingHours } from "./limits/hours.ts";
 import type { ListPrices } from "./limits/prices.ts";
@@ -54,6 +55,8 @@ export interface Config {
   dayBudgetUsd: number | null;
   dayBudgetTokens: number | null;
   commandTimeoutMs: number;
+  /** What a command and all that it starts may take. */
+  commandLimits: Limits;
   leaseMs: number;
   /** With less free on its disk a worker claims nothing new; null is the default of `roomAt`. */
   minFreeBytes: number | null;
@@ -127,6 +130,12 @@ export async function loadConfig(options: {
     dayBudgetUsd: settings.dayBudgetUsd ?? null,
     dayBudgetTokens: settings.dayBudgetTokens ?? null,
     commandTimeoutMs: settings.commandTimeoutMs ?? 120_000,
+    commandLimits: {
+      processes: settings.commandProcesses ?? defaultLimits.processes,
+      memoryBytes: settings.commandMemoryBytes ?? defaultLimits.memoryBytes,
+      fileBytes: settings.commandFileBytes ?? defaultLimits.fileBytes,
+      cpus: settings.commandCpus ?? defaultLimits.cpus,
+    },
     leaseMs: settings.leaseMs ?? 60_000,
     minFreeBytes: settings.minFreeBytes ?? null,
     queue: settings.queue === "embedded" ? null : (settings.queue ?? null),

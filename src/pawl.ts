@@ -190,7 +190,7 @@ export async function openPawl(options: PawlOptions = {}): Promise<Pawl> {
         logger,
         tools,
         queue: await openQueue(true),
-        environment: localEnvironment(),
+        environment: localEnvironment({ limits: config.commandLimits }),
         systemPrompt: config.systemPrompt ?? (await loadPrompt("agent")),
         commandTimeoutMs: config.commandTimeoutMs,
         maxResultChars,

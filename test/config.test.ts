@@ -1,3 +1,4 @@
+import { totalmem } from "node:os";
 import path from "node:path";
 import { describe, expect, it } from "vitest";
 import { loadConfig } from "../src/config.ts";
@@ -40,6 +41,12 @@ describe("order of settings", () => {
       dayBudgetUsd: null,
       dayBudgetTokens: null,
       commandTimeoutMs: 120_000,
+      commandLimits: {
+        processes: 1_000,
+        memoryBytes: Math.floor(totalmem() * 0.75),
+        fileBytes: 10 * 1024 ** 3,
+        cpus: null,
+      },
       leaseMs: 60_000,
       minFreeBytes: null,
       queue: null,

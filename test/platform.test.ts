@@ -42,6 +42,8 @@ test("where there is no /proc a shell command is refused with the reason, and no
     env: {},
     timeoutMs: 1000,
   };
-  await expect(localEnvironment("darwin").start(command)).rejects.toThrow("shell commands need Linux");
+  await expect(localEnvironment({ platform: "darwin" }).start(command)).rejects.toThrow(
+    "shell commands need Linux",
+  );
   expect(readdirSync(cwd)).toEqual([]);
 });

@@ -15,6 +15,8 @@ import {
 
 const milliseconds = (minimum: number) =>
   integer("a whole number of milliseconds", { minimum, maximum: maxMilliseconds });
+const bytes = (minimum: number) =>
+  integer("a whole number of bytes", { minimum, maximum: 999_999_999_999_999 });
 const maxBudgetTokens = 1_000_000_000_000;
 const price = () => z.number().min(0).max(1_000_000);
 const tokens = (maximum = 100_000_000) => integer("a whole number of tokens", { minimum: 1, maximum });
@@ -54,8 +56,12 @@ export const settingsSchema = z.strictObject({
   dayBudgetUsd: dollars("a number of dollars"),
   dayBudgetTokens: tokens(maxBudgetTokens),
   commandTimeoutMs: milliseconds(1),
+  commandProcesses: integer("a whole number of processes", { minimum: 1, maximum: 1_000_000 }),
+  commandMemoryBytes: bytes(10_000_000),
+  commandFileBytes: bytes(1),
+  commandCpus: integer("a whole number of processors", { minimum: 1, maximum: 1_000 }),
   leaseMs: milliseconds(100),
-  minFreeBytes: integer("a whole number of bytes", { minimum: 0, maximum: 999_999_999_999_999 }),
+  minFreeBytes: bytes(0),
   queue: url('a redis:// or rediss:// URL, or "embedded"', ["redis:", "rediss:"], ["embedded"]),
   db: z.string().superRefine(refuseDatabase).optional().meta({ type: "text", description: '"embedded"' }),
   logLevel: z

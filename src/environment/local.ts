@@ -14,6 +14,15 @@ import {
   unknownResult,
 } from "./control-files.ts";
 import type { Command, CommandResult, CommandState, Environment } from "./environment.ts";
+import {
+  createGroups,
+  defaultLimits,
+  type Limits,
+  limitScript,
+  membersOf,
+  readGroups,
+  removeGroups,
+} from "./limits.ts";
 import { findMembers, isAlive, type ProcessIdentity, sendSignal } from "./processes.ts";
 
 type Files = Pick<Command, "base" | "outputFile">;
@@ -33,13 +42,19 @@ const killPhases = [
 ] as const;
 
 /** Runs commands on this machine, each under its own supervisor process. Needs Linux: /proc, setsid and bash. */
-export function localEnvironment(platform: NodeJS.Platform = process.platform): Environment {
+export function localEnvironment({
+  platform = process.platform,
+  limits = defaultLimits,
+}: {
+  platform?: NodeJS.Platform;
+  limits?: Limits;
+} = {}): Environment {
   const children = new Map<string, ChildProcess>();
   return {
     name: "local",
     async start(command) {
       if (!canSupervise(platform)) throw new Error(`shell commands need Linux, this is ${platform}`);
-      await start(command, children);
+      await start({ command, children, limits });
     },
     wait: (files, signal) => wait({ files, signal, children }),
     kill,
@@ -48,15 +63,22 @@ export function localEnvironment(platform: NodeJS.Platform = process.platform): 
   };
 }
 
-async function start(command: Command, children: Map<string, ChildProcess>): Promise<void> {
+async function start(options: {
+  command: Command;
+  children: Map<string, ChildProcess>;
+  limits: Limits;
+}): Promise<void> {
+  const { command, children } = options;
   const { base, outputFile, cwd, timeoutMs } = command;
   await mkdir(path.dirname(base), { recursive: true });
   await mkdir(path.dirname(outputFile), { recursive: true });
   // A file, not an argument: arguments have a length limit.
   await writeFile(`${base}.sh`, command.script);
+  const groups = await createGroups(base, options.limits);
+  await writeFile(`${base}.limits`, await limitScript(options.limits, groups));
   const supervisor = fileURLToPath(new URL("./supervisor.sh", import.meta.url));
-  const limits = [String(Math.ceil(timeoutMs)), String(maxOutputBytes)];
-  const child = spawn("sh", [supervisor, "supervise", base, outputFile, cwd, ...limits], {
+  const bounds = [String(Math.ceil(timeoutMs)), String(maxOutputBytes)];
+  const child = spawn("sh", [supervisor, "supervise", base, outputFile, cwd, ...bounds], {
     cwd: "/",
     env: command.env,
     detached: true,
@@ -112,7 +134,10 @@ async function find(files: Files): Promise<CommandState> {
   const { base } = files;
   const finished = await readResult(files);
   if (finished !== undefined) return { state: "finished", result: finished };
-  if (await refuseStart(base)) return { state: "not_started" };
+  if (await refuseStart(base)) {
+    await removeGroups(await readGroups(base));
+    return { state: "not_started" };
+  }
   const startFile = await readSettledStart(base);
   if (startFile.kind === "refused") return { state: "not_started" };
   if (startFile.kind === "started" && (await isAlive(startFile.supervisor))) {
@@ -147,18 +172,23 @@ async function readSettledStart(base: string): Promise<StartFile> {
 
 async function kill({ base }: Files): Promise<void> {
   if (await refuseStart(base)) return;
+  const groups = await readGroups(base);
   for (const phase of killPhases) {
-    if (await endProcesses(base, phase)) return;
+    if (await endProcesses({ base, groups }, phase)) return removeGroups(groups);
   }
   throw new Error(`the command ${path.basename(base)} could not be ended: its processes survive SIGKILL`);
 }
 
 /** Signals each process of the command once and looks until none is left; true when that came within the grace. */
-async function endProcesses(base: string, phase: (typeof killPhases)[number]): Promise<boolean> {
+async function endProcesses(
+  { base, groups }: { base: string; groups: string[] },
+  phase: (typeof killPhases)[number],
+): Promise<boolean> {
   const signalled = new Set<string>();
   const deadline = performance.now() + phase.graceMs;
   for (;;) {
-    const members = await findMembers(await readLeader(base), `PAWL_CALL=${base}`);
+    const inGroups = await membersOf(groups);
+    const members = await findMembers(await readLeader(base), `PAWL_CALL=${base}`, inGroups);
     const supervisor = await getLivingSupervisor(base);
     if (members.length === 0 && supervisor === undefined) return true;
     if (performance.now() > deadline) return false;

@@ -18,12 +18,13 @@ export async function isAlive(identity: ProcessIdentity): Promise<boolean> {
 }
 
 /**
- * The living processes of a command: those in the group that `leader` leads and those whose environment holds `tag`
- * (as `NAME=value`), wherever they went.
+ * The living processes of a command: those in the group that `leader` leads, those whose environment holds `tag`
+ * (as `NAME=value`), wherever they went, and `others`, by pid.
  */
 export async function findMembers(
   leader: ProcessIdentity | undefined,
   tag: string,
+  others: number[],
 ): Promise<ProcessIdentity[]> {
   const pids = (await readdir("/proc")).filter((name) => /^\d+$/.test(name)).map(Number);
   const statuses = await Promise.all(pids.map(getStatus));
@@ -33,7 +34,8 @@ export async function findMembers(
     statuses.map(async (status) => {
       if (status === undefined || isDead(status)) return [];
       const isInGroup = !isReused && status.group === leader?.pid;
-      return isInGroup || (await hasTag(status.pid, tag)) ? [status] : [];
+      const isKnown = isInGroup || others.includes(status.pid);
+      return isKnown || (await hasTag(status.pid, tag)) ? [status] : [];
     }),
   );
   return members.flat();

@@ -6,7 +6,8 @@
 #
 #   <base>.start    pid and start ticks of the supervisor; created exclusively, so exactly one party decides
 #   <base>.pid      the same of the command, which leads its own session and process group
-#   <base>.stopped  `time` or `size`: the supervisor is ending the command for this reason
+#   <base>.limits   what the command may take, as sh: groups, memory_bytes, watched_bytes, limit_command (limits.ts)
+#   <base>.stopped  `time`, `size` or `memory`: the supervisor is ending the command for this reason
 #   <base>.exit     exit code and the reason; appears whole, by rename, when nothing of the group is left
 mode=$1 base=$2 output=$3 directory=$4 limit_ms=$5 max_bytes=$6
 
@@ -18,6 +19,7 @@ main() {
   identity >&3 || { rm -f "$base.start"; exit 1; }
   exec 3>&-
   ulimit -c 0
+  . "$base.limits"
   watch &
   watchdog=$!
   # In the foreground, because a shell makes its background commands ignore SIGINT.
@@ -27,6 +29,7 @@ main() {
   [ -e "$base.stopped" ] || kill "$watchdog"
   wait "$watchdog"
   if [ -e "$base.stopped" ]; then read -r reason <"$base.stopped"; else end_leftovers; fi
+  end_groups
   # On a full disk the end is known here alone: it is written as soon as there is room, while anybody may still want it.
   until echo "$code $reason" >"$base.exit.new" && mv "$base.exit.new" "$base.exit"; do
     [ -d "${base%/*}" ] || exit 1
@@ -37,6 +40,8 @@ main() {
 command_itself() {
   exec >>"$output" 2>&1
   cd "$directory" || exit 1
+  . "$base.limits"
+  limit_command
   identity >"$base.pid" || exit 1
   # A limit that was reached before the file was there found nobody to end.
   [ ! -e "$base.stopped" ] || exit 143
@@ -66,6 +71,7 @@ watch() {
     wait $!
     size=$(wc -c <"$output") || size=0
     [ "$size" -le "$max_bytes" ] || stop size
+    [ -z "$watched_bytes" ] || has_memory_left || stop memory
     pause=$((pause * 2)) && [ "$pause" -le 100 ] || pause=100
   done
   stop time
@@ -86,7 +92,39 @@ stop() {
     truncate -s "$max_bytes" "$output"
     printf '\n[stopped: the output passed %s bytes]\n' "$max_bytes" >>"$output"
   fi
+  [ "$1" != memory ] || say_memory
   exit
+}
+
+say_memory() {
+  printf '\n[processes were ended: the command and what it started used more than %s bytes of memory]\n' "$memory_bytes" >>"$output"
+}
+
+# What the session has in memory; for machines on which no control group can be made.
+has_memory_left() {
+  read -r session rest <"$base.pid" || return 0
+  : "${page_bytes:=$(getconf PAGESIZE)}"
+  used=0
+  for file in /proc/[0-9]*/stat; do
+    read -r stat <"$file" || continue
+    set -- ${stat##*) }
+    [ "$4" != "$session" ] || used=$((used + ${22} * page_bytes))
+  done
+  [ "$used" -le "$watched_bytes" ]
+}
+
+# A control group holds even what gave up both its process group and its tag.
+end_groups() {
+  for group in $groups; do
+    # Version 2 says it in memory.events, version 1 in memory.oom_control.
+    cat "$group/memory.events" "$group/memory.oom_control" | grep -q '^oom_kill [1-9]' && say_memory
+    looks=50
+    until rmdir "$group" || [ "$looks" -eq 0 ]; do
+      looks=$((looks - 1))
+      while read -r pid; do kill -KILL "$pid"; done <"$group/cgroup.procs"
+      sleep 0.02
+    done
+  done
 }
 
 # What left the group by setsid still carries the tag. Done when $1 looks in a row found nothing: a process that is just
