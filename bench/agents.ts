@@ -148,6 +148,7 @@ function createAgent(input: { row: RunRow; log: RunLog; tool: Tool; protocol: Pr
       calls: "",
       environment: localEnvironment(),
       env: {},
+      commandSilenceMs: 120_000,
       commandTimeoutMs: 1000,
       maxResultChars: 50_000,
       signal: new AbortController().signal,

@@ -55,6 +55,7 @@ export interface Config {
   dayBudgetUsd: number | null;
   dayBudgetTokens: number | null;
   commandTimeoutMs: number;
+  commandSilenceMs: number;
   /** What a command and all that it starts may take. */
   commandLimits: Limits;
   leaseMs: number;
@@ -130,6 +131,7 @@ export async function loadConfig(options: {
     dayBudgetUsd: settings.dayBudgetUsd ?? null,
     dayBudgetTokens: settings.dayBudgetTokens ?? null,
     commandTimeoutMs: settings.commandTimeoutMs ?? 120_000,
+    commandSilenceMs: settings.commandSilenceMs ?? 300_000,
     commandLimits: {
       processes: settings.commandProcesses ?? defaultLimits.processes,
       memoryBytes: settings.commandMemoryBytes ?? defaultLimits.memoryBytes,

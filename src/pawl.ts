@@ -193,6 +193,7 @@ export async function openPawl(options: PawlOptions = {}): Promise<Pawl> {
         environment: localEnvironment({ limits: config.commandLimits }),
         systemPrompt: config.systemPrompt ?? (await loadPrompt("agent")),
         commandTimeoutMs: config.commandTimeoutMs,
+        commandSilenceMs: config.commandSilenceMs,
         maxResultChars,
         dayBudget: budgets.day,
         bindModel: fitToServer(modelBinder(config, await loadModel(), { store, redact }), { config, logger }),

@@ -41,6 +41,7 @@ describe("order of settings", () => {
       dayBudgetUsd: null,
       dayBudgetTokens: null,
       commandTimeoutMs: 120_000,
+      commandSilenceMs: 300_000,
       commandLimits: {
         processes: 1_000,
         memoryBytes: Math.floor(totalmem() * 0.75),

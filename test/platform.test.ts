@@ -40,6 +40,7 @@ test("where there is no /proc a shell command is refused with the reason, and no
     script: "true",
     cwd,
     env: {},
+    silenceMs: 1_000,
     timeoutMs: 1000,
   };
   await expect(localEnvironment({ platform: "darwin" }).start(command)).rejects.toThrow(

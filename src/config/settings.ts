@@ -56,6 +56,7 @@ export const settingsSchema = z.strictObject({
   dayBudgetUsd: dollars("a number of dollars"),
   dayBudgetTokens: tokens(maxBudgetTokens),
   commandTimeoutMs: milliseconds(1),
+  commandSilenceMs: milliseconds(1),
   commandProcesses: integer("a whole number of processes", { minimum: 1, maximum: 1_000_000 }),
   commandMemoryBytes: bytes(10_000_000),
   commandFileBytes: bytes(1),

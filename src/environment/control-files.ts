@@ -54,6 +54,8 @@ export async function readLeader(base: string): Promise<ProcessIdentity | undefi
 
 /** The recorded end of a command; undefined while there is none. */
 export async function readResult({ base, outputFile }: Files): Promise<CommandResult | undefined> {
+  const endedAt = await getModifiedAt(`${base}.exit`);
+  const wroteAt = await getModifiedAt(outputFile);
   const match = /^(\d+) (\w+)\n$/.exec((await getText(`${base}.exit`)) ?? "");
   if (match === null) return undefined;
   const code = Number(match[1]);
@@ -62,13 +64,17 @@ export async function readResult({ base, outputFile }: Files): Promise<CommandRe
     exitCode: signal === null ? code : null,
     signal,
     timedOut: match[2] === "time",
+    fellSilent: match[2] === "silence",
+    quietMs: endedAt === undefined || wroteAt === undefined ? null : Math.max(0, endedAt - wroteAt),
+    finalFolder: (await getText(`${base}.cwd`)) ?? null,
     outputFile,
   };
 }
 
 /** The result of a command whose end nobody recorded. */
 export function unknownResult({ outputFile }: Files): CommandResult {
-  return { exitCode: null, signal: null, timedOut: false, outputFile };
+  const ended = { exitCode: null, signal: null, timedOut: false, fellSilent: false };
+  return { ...ended, quietMs: null, finalFolder: null, outputFile };
 }
 
 /**

@@ -9,6 +9,8 @@ export interface Command {
   env: Record<string, string>;
   /** After this the command's process group is ended: TERM, two seconds, KILL. Enforced by the supervisor, so without us too. */
   timeoutMs: number;
+  /** A command that has written nothing for so long is ended the same way. */
+  silenceMs: number;
 }
 
 /** How a command ended. `exitCode` is null where a signal ended it or nobody knows. */
@@ -17,6 +19,12 @@ export interface CommandResult {
   /** Name of the signal that ended it, such as SIGKILL. */
   signal: string | null;
   timedOut: boolean;
+  /** Whether it was ended because it had written nothing for too long. */
+  fellSilent: boolean;
+  /** How long before its end it wrote last, in milliseconds; null where nobody recorded an end. */
+  quietMs: number | null;
+  /** Where its shell was in the end, if that was not where it began. */
+  finalFolder: string | null;
   outputFile: string;
 }
 

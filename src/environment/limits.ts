@@ -100,7 +100,7 @@ export async function limitScript(limits: Limits, groups: string[]): Promise<str
     `watched_bytes=${groups.length === 0 ? memoryBytes : ""}`,
     "limit_command() {",
     `  for group in $groups; do echo $$ >"$group/cgroup.procs"; done`,
-    `  prlimit --pid $$ ${resources.join(" ")}`,
+    `  command -v prlimit >/dev/null && prlimit --pid $$ ${resources.join(" ")}`,
     ...(cpus === null ? [] : [`  taskset -cp 0-${cpus - 1} $$ >/dev/null`]),
     "}",
     "",

@@ -69,7 +69,7 @@ async function start(options: {
   limits: Limits;
 }): Promise<void> {
   const { command, children } = options;
-  const { base, outputFile, cwd, timeoutMs } = command;
+  const { base, outputFile, cwd, timeoutMs, silenceMs } = command;
   await mkdir(path.dirname(base), { recursive: true });
   await mkdir(path.dirname(outputFile), { recursive: true });
   // A file, not an argument: arguments have a length limit.
@@ -77,7 +77,7 @@ async function start(options: {
   const groups = await createGroups(base, options.limits);
   await writeFile(`${base}.limits`, await limitScript(options.limits, groups));
   const supervisor = fileURLToPath(new URL("./supervisor.sh", import.meta.url));
-  const bounds = [String(Math.ceil(timeoutMs)), String(maxOutputBytes)];
+  const bounds = [Math.ceil(timeoutMs), Math.ceil(silenceMs), maxOutputBytes].map(String);
   const child = spawn("sh", [supervisor, "supervise", base, outputFile, cwd, ...bounds], {
     cwd: "/",
     env: command.env,

@@ -2,14 +2,14 @@
 # Runs one shell command so that its end is known whoever lives to see it. The worker starts this script detached and may
 # die at any moment; nothing here needs it. POSIX sh only: a Node process for each command would cost ten times as much.
 #
-#   supervisor.sh supervise <base> <output file> <directory> <time limit in ms> <output limit in bytes>
+#   supervisor.sh supervise <base> <output file> <directory> <time limit in ms> <limit of silence in ms> <output limit in bytes>
 #
 #   <base>.start    pid and start ticks of the supervisor; created exclusively, so exactly one party decides
 #   <base>.pid      the same of the command, which leads its own session and process group
 #   <base>.limits   what the command may take, as sh: groups, memory_bytes, watched_bytes, limit_command (limits.ts)
-#   <base>.stopped  `time`, `size` or `memory`: the supervisor is ending the command for this reason
+#   <base>.stopped  `time`, `silence`, `size` or `memory`: the supervisor is ending the command for this reason
 #   <base>.exit     exit code and the reason; appears whole, by rename, when nothing of the group is left
-mode=$1 base=$2 output=$3 directory=$4 limit_ms=$5 max_bytes=$6
+mode=$1 base=$2 output=$3 directory=$4 limit_ms=$5 silence_ms=$6 max_bytes=$7
 
 main() {
   set -C
@@ -63,7 +63,7 @@ watch() {
   # Waited for, because in a container nobody may collect orphans.
   trap 'kill $!; wait $!; exit' TERM
   now_cs
-  deadline=$((now + limit_ms / 10)) pause=25
+  deadline=$((now + limit_ms / 10)) pause=25 heard=$now last_size=
   while now_cs; [ "$now" -lt "$deadline" ]; do
     [ "$pause" -le $((deadline - now)) ] || pause=$((deadline - now))
     [ "$pause" -ge 10 ] || pause=10
@@ -71,6 +71,9 @@ watch() {
     wait $!
     size=$(wc -c <"$output") || size=0
     [ "$size" -le "$max_bytes" ] || stop size
+    now_cs
+    [ "$size" = "$last_size" ] || { last_size=$size heard=$now; }
+    [ $((now - heard)) -lt $((silence_ms / 10)) ] || stop silence
     [ -z "$watched_bytes" ] || has_memory_left || stop memory
     pause=$((pause * 2)) && [ "$pause" -le 100 ] || pause=100
   done

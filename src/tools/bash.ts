@@ -9,6 +9,7 @@ import { untilRoom } from "../full-disk.ts";
 import { readOutput } from "./command-output.ts";
 import { describeResult } from "./command-result.ts";
 import { defineTool } from "./define.ts";
+import { findInteractive } from "./interactive.ts";
 import type { ToolContext, ToolOutput } from "./tool.ts";
 
 /** A command may ask for more than the default time, up to this. */
@@ -36,6 +37,8 @@ export const bashTool = defineTool({
   }),
   class: "unsafe",
   async run({ command, timeoutMs, workdir }, context) {
+    const problem = findInteractive(command);
+    if (problem !== undefined) throw new RecoverableError(`${problem}. Nothing was run`);
     const prepared = await prepareFolder(workdir, context);
     const files = filesOf(context, context.epoch);
     const limitMs = Math.min(timeoutMs ?? context.commandTimeoutMs, maxTimeoutMs);
@@ -45,6 +48,7 @@ export const bashTool = defineTool({
       cwd: prepared.cwd,
       env: context.env,
       timeoutMs: limitMs,
+      silenceMs: context.commandSilenceMs,
     });
     failpoint("command.started");
     const output = await finish(files, context, limitMs);
@@ -128,7 +132,13 @@ async function finish(files: Files, context: ToolContext, limitMs: number): Prom
 
 async function toOutput(result: CommandResult, context: ToolContext, limitMs: number): Promise<ToolOutput> {
   const output = await readOutput(result.outputFile, outputChars(context));
-  return describeResult(result, { output, limitMs, maxTimeoutMs });
+  const { commandSilenceMs: silenceMs, workspace } = context;
+  const described = describeResult(result, { output, limitMs, silenceMs, maxTimeoutMs });
+  if (result.finalFolder === null) return described;
+  const folder = path.relative(workspace, result.finalFolder);
+  const shown = folder.startsWith("..") ? result.finalFolder : folder || "the workspace";
+  const hint = `[ended in ${shown}; cd does not last]`;
+  return { ...described, content: `${described.content}\n${hint}` };
 }
 
 function outputChars({ maxResultChars }: ToolContext): number {

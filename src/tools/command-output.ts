@@ -1,3 +1,4 @@
+import { createHash } from "node:crypto";
 import { type FileHandle, open } from "node:fs/promises";
 import { cleanOutput, isBinary, sampleBytes } from "./clean-text.ts";
 import { truncate } from "./truncate.ts";
@@ -12,7 +13,7 @@ export async function readOutput(file: string, maxChars: number): Promise<string
   try {
     const { size } = await handle.stat();
     if (isBinary(await readBytes(handle, { from: 0, length: sampleBytes }))) {
-      return `[binary output, ${size} bytes, not shown; it is in ${file}]`;
+      return `[binary output, ${await describeBinary(handle, size)}, not shown; it is in ${file}]`;
     }
     const hint = `the whole output is in ${file}, read_file can page it`;
     if (size <= 2 * windowBytes)
@@ -22,6 +23,26 @@ export async function readOutput(file: string, maxChars: number): Promise<string
     await handle.close();
   }
 }
+
+/** What it is by its first bytes where they say so, and what tells it from other outputs. */
+async function describeBinary(handle: FileHandle, size: number): Promise<string> {
+  const start = await readBytes(handle, { from: 0, length: 8 });
+  const type = fileTypes.find(({ magic }) => start.subarray(0, magic.length).equals(magic))?.name;
+  const hash = createHash("sha256");
+  for await (const chunk of handle.createReadStream({ start: 0, autoClose: false })) hash.update(chunk);
+  return `${type === undefined ? "" : `${type}, `}${size} bytes, sha256 ${hash.digest("hex")}`;
+}
+
+const fileTypes = [
+  { name: "PNG image", magic: Buffer.from("\x89PNG", "latin1") },
+  { name: "JPEG image", magic: Buffer.from("\xff\xd8\xff", "latin1") },
+  { name: "GIF image", magic: Buffer.from("GIF8") },
+  { name: "PDF", magic: Buffer.from("%PDF-") },
+  { name: "zip archive", magic: Buffer.from("PK\x03\x04", "latin1") },
+  { name: "gzip", magic: Buffer.from("\x1f\x8b", "latin1") },
+  { name: "zstd", magic: Buffer.from("\x28\xb5\x2f\xfd", "latin1") },
+  { name: "program (ELF)", magic: Buffer.from("\x7fELF", "latin1") },
+];
 
 async function readEnds(
   handle: FileHandle,

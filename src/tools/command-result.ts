@@ -5,15 +5,24 @@ import type { ToolOutput } from "./tool.ts";
 /** What the model is told of a command that ended; never empty. */
 export function describeResult(
   result: CommandResult,
-  options: { output: string; limitMs: number; maxTimeoutMs: number },
+  options: { output: string; limitMs: number; silenceMs: number; maxTimeoutMs: number },
 ): ToolOutput {
   const output = options.output.trimEnd();
   const seconds = options.limitMs / 1_000;
+  if (result.fellSilent) {
+    const silence = `no output for ${options.silenceMs / 1_000} s`;
+    return failed(output, {
+      note: silence,
+      text:
+        `${silence}; the command and what it started were ended, as it seems to hang. If it waits for something, do not ` +
+        "wait for it here; if it works, have it print its progress",
+    });
+  }
   if (result.timedOut) {
     return failed(output, {
       note: `timed out after ${seconds} s`,
       text:
-        `timed out after ${seconds} s; the command and what it started were ended. Nothing interactive works here: no ` +
+        `timed out after ${seconds} s${lastOutput(result, output)}; the command and what it started were ended. Nothing interactive works here: no ` +
         "editors, pagers, prompts or REPLs, and servers never end. For slow work set timeoutMs " +
         `(at most ${options.maxTimeoutMs})`,
     });
@@ -32,6 +41,11 @@ export function describeResult(
     return failed(output, { note: `exit ${result.exitCode}`, text: `exit code ${result.exitCode}` });
   }
   return { content: output === "" ? "(no output, exit 0)" : output, note: "exit 0" };
+}
+
+function lastOutput({ quietMs }: CommandResult, output: string): string {
+  if (output === "" || quietMs === null) return "";
+  return `, last output ${Math.round(quietMs / 100) / 10} s before`;
 }
 
 const signalNumbers = new Map<string, number>(Object.entries(constants.signals));

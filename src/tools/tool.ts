@@ -29,6 +29,8 @@ export interface ToolContext {
   env: Record<string, string>;
   /** Default time limit of a command in milliseconds. */
   commandTimeoutMs: number;
+  /** A command that has written nothing for so long is ended, in milliseconds. */
+  commandSilenceMs: number;
   /** A result longer than this is cut when it is recorded. */
   maxResultChars: number;
   /** Aborted when the run is cancelled, its time is over, or the worker stops; the reason says which. */

@@ -35,6 +35,7 @@ export interface RunResources {
   /** Text of the system prompt where the task names none. */
   systemPrompt: string;
   commandTimeoutMs: number;
+  commandSilenceMs: number;
   maxResultChars: number;
   /** What all runs together may use a day. */
   dayBudget: Caps;

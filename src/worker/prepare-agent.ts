@@ -198,6 +198,7 @@ async function createAgent({
       environment: resources.environment,
       env,
       commandTimeoutMs: resources.commandTimeoutMs,
+      commandSilenceMs: resources.commandSilenceMs,
       maxResultChars: Math.min(resources.maxResultChars, windowChars),
       signal,
     }),

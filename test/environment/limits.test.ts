@@ -59,7 +59,15 @@ function runAsOther(script: string): Ended {
 function commandOf(script: string, folder: string) {
   const base = path.join(folder, "calls", "1.1.1");
   const env = { PATH: process.env.PATH ?? "", HOME: folder };
-  return { base, outputFile: path.join(folder, "o.log"), script, cwd: folder, env, timeoutMs: 20_000 };
+  return {
+    base,
+    outputFile: path.join(folder, "o.log"),
+    script,
+    cwd: folder,
+    env,
+    timeoutMs: 20_000,
+    silenceMs: 20_000,
+  };
 }
 
 const users: [string, (script: string) => Promise<Ended> | Ended][] = [["this user", run]];

@@ -21,6 +21,7 @@ function commandOf(script: string, changes: Partial<Command> = {}): Command {
     cwd: folder,
     env: { PATH: process.env.PATH ?? "" },
     timeoutMs: 10_000,
+    silenceMs: 10_000,
     ...changes,
   };
 }

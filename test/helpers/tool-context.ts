@@ -24,6 +24,7 @@ export function toolContext(overrides: Partial<ToolContext> = {}): ToolContext {
     environment: localEnvironment(),
     env: { PATH: process.env.PATH ?? "" },
     commandTimeoutMs: 10_000,
+    commandSilenceMs: 10_000,
     maxResultChars: 10_000,
     signal: new AbortController().signal,
     ...overrides,

@@ -1,3 +1,4 @@
+import { execFileSync } from "node:child_process";
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { describe, expect, test } from "vitest";
@@ -57,7 +58,16 @@ describe("the end of a command is told", () => {
   test("a time-out is said with its length, warns off interactive programs and keeps the output", async () => {
     const { content, isError } = await bash("echo partial; sleep 30", { timeoutMs: 300 });
     expect(isError).toBe(true);
-    expect(content).toMatch(/^partial\n\[timed out after 0.3 s;.*editors/);
+    expect(content).toMatch(/^partial\n\[timed out after 0.3 s, last output [\d.]+ s before;.*editors/);
+  });
+
+  test("silence is ended too, however often there was output before, and said apart from a time-out", async () => {
+    const context = toolContext({ commandSilenceMs: 700 });
+    const { content, isError, note } = await bash("for i in 1 2 3 4; do echo $i; sleep 0.4; done; sleep 30", {
+      context,
+    });
+    expect(content).toMatch(/^1\n2\n3\n4\n\[no output for 0.7 s; the command and what it started were ended/);
+    expect({ isError, note }).toEqual({ isError: true, note: "no output for 0.7 s" });
   });
 });
 
@@ -74,8 +84,15 @@ describe("output is made readable", () => {
 
   test("binary output is named, not shown", async () => {
     expect((await bash("head -c 5000 /dev/zero")).content).toMatch(
-      /^\[binary output, 5000 bytes, not shown; it is in .*\.log\]$/,
+      /^\[binary output, 5000 bytes, sha256 [0-9a-f]{64}, not shown; it is in .*\.log\]$/,
     );
+  });
+
+  test("binary output is named by its kind, and by a hash that tells whether it changed", async () => {
+    const script = "printf '\\037\\213'; head -c 3000000 /dev/zero";
+    const { content } = await bash(script);
+    const hash = execFileSync("bash", ["-c", `(${script}) | sha256sum`], { encoding: "utf8" }).slice(0, 64);
+    expect(content).toContain(`[binary output, gzip, 3000002 bytes, sha256 ${hash}, not shown`);
   });
 
   test("a long output keeps head and tail, says what is gone, and read_file pages the rest", async () => {
@@ -100,6 +117,19 @@ describe("output is made readable", () => {
 });
 
 describe("working directory", () => {
+  test("where a command ended is said if it went elsewhere, also where it failed", async () => {
+    const context = toolContext();
+    const ended = (where: string) => `[ended in ${where}; cd does not last]`;
+    const { content } = await bash("mkdir -p sub/deep; cd sub; (cd deep); exit 4", { context });
+    expect(content).toBe(`(no output, exit code 4)\n${ended("sub")}`);
+    const away = await bash("echo x; cd /usr", { context: { ...context, callId: "1.2" } });
+    expect(away.content).toBe(`x\n${ended("/usr")}`);
+    const back = await bash("cd ..", { context: { ...context, callId: "1.3" }, workdir: "sub" });
+    expect(back.content).toContain(ended("the workspace"));
+    const stayed = await bash("cd sub; cd ..", { context: { ...context, callId: "1.4" } });
+    expect(stayed.content).toBe("(no output, exit 0)");
+  });
+
   test("cd does not last, workdir is relative to the workspace", async () => {
     const context = toolContext();
     mkdirSync(path.join(context.workspace, "sub"));
@@ -115,7 +145,7 @@ describe("working directory", () => {
     const second = await bash("echo hi", { context: { ...context, callId: "2.1" } });
     expect(second.content).toMatch(/was missing and has been created again, empty\]\nhi$/);
     const third = await bash("mkdir -p sub && cd sub && pwd", { context: { ...context, callId: "3.1" } });
-    expect(third.content).toBe(path.join(context.workspace, "sub"));
+    expect(third.content).toBe(`${path.join(context.workspace, "sub")}\n[ended in sub; cd does not last]`);
   });
 
   test("a missing workdir is named", async () => {
@@ -167,7 +197,7 @@ describe("recovery", () => {
       outputFile: path.join(context.outputs, "1.1.1.log"),
     };
     const { workspace: cwd, env } = context;
-    await context.environment.start({ ...files, script, cwd, env, timeoutMs: 10_000 });
+    await context.environment.start({ ...files, script, cwd, env, timeoutMs: 10_000, silenceMs: 10_000 });
     // Who looks earlier than that takes the start file, and the command never runs.
     await waitUntil(() => existsSync(`${files.base}.pid`), { timeoutMs: 3_000, what: "the command runs" });
     return files;
