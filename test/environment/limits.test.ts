@@ -20,7 +20,9 @@ const limits: Limits = {
 };
 /** Nobody else runs anything as this user. */
 const otherUid = 64_123;
-const allocate = 'node -e \'Buffer.alloc(1e9, 1); console.log("it", "fits")\'';
+// Held for a while, as the supervisor looks once a second.
+const allocate =
+  "node -e 'const held = Buffer.alloc(1e9, 1); setTimeout(() => console.log(`it`, `fits`, held.length), 10_000)'";
 
 interface Ended {
   exitCode: number | null;
