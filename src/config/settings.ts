@@ -59,7 +59,7 @@ export const settingsSchema = z.strictObject({
   commandSilenceMs: milliseconds(1),
   commandProcesses: integer("a whole number of processes", { minimum: 1, maximum: 1_000_000 }),
   commandMemoryBytes: bytes(10_000_000),
-  commandFileBytes: bytes(1),
+  commandFileBytes: bytes(1_000_000),
   commandCpus: integer("a whole number of processors", { minimum: 1, maximum: 1_000 }),
   leaseMs: milliseconds(100),
   minFreeBytes: bytes(0),

@@ -66,7 +66,7 @@ export async function readResult({ base, outputFile }: Files): Promise<CommandRe
     timedOut: match[2] === "time",
     fellSilent: match[2] === "silence",
     quietMs: endedAt === undefined || wroteAt === undefined ? null : Math.max(0, endedAt - wroteAt),
-    finalFolder: (await getText(`${base}.cwd`)) ?? null,
+    finalFolder: (await getText(`${base}.cwd`))?.trimEnd() || null,
     outputFile,
   };
 }

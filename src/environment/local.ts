@@ -13,16 +13,9 @@ import {
   type StartFile,
   unknownResult,
 } from "./control-files.ts";
+import { createGroups, membersOf, removeGroups } from "./control-groups.ts";
 import type { Command, CommandResult, CommandState, Environment } from "./environment.ts";
-import {
-  createGroups,
-  defaultLimits,
-  type Limits,
-  limitScript,
-  membersOf,
-  readGroups,
-  removeGroups,
-} from "./limits.ts";
+import { defaultLimits, type Limits, limitScript, readGroups } from "./limits.ts";
 import { findMembers, isAlive, type ProcessIdentity, sendSignal } from "./processes.ts";
 
 type Files = Pick<Command, "base" | "outputFile">;

@@ -4,5 +4,5 @@ unset BASH_ENV
 # Where the shell is in the end, if it went elsewhere.
 pawl_start=$PWD pawl_folder_file=$PAWL_CALL.cwd
 trap 'pawl_codes=${PIPESTATUS[*]}
-[ "$PWD" = "$pawl_start" ] || printf %s "$PWD" >"$pawl_folder_file"
+[ "$PWD" = "$pawl_start" ] || pwd -P >"$pawl_folder_file"
 case ${pawl_codes//141 /} in *[1-9]*" "*) echo "[exit codes of the last pipeline: $pawl_codes]" >&2 ;; esac' EXIT

@@ -8,6 +8,7 @@ import { failpoint } from "../failpoint.ts";
 import { untilRoom } from "../full-disk.ts";
 import { readOutput } from "./command-output.ts";
 import { describeResult } from "./command-result.ts";
+import { displayPath } from "./confine.ts";
 import { defineTool } from "./define.ts";
 import { findInteractive } from "./interactive.ts";
 import type { ToolContext, ToolOutput } from "./tool.ts";
@@ -135,9 +136,7 @@ async function toOutput(result: CommandResult, context: ToolContext, limitMs: nu
   const { commandSilenceMs: silenceMs, workspace } = context;
   const described = describeResult(result, { output, limitMs, silenceMs, maxTimeoutMs });
   if (result.finalFolder === null) return described;
-  const folder = path.relative(workspace, result.finalFolder);
-  const shown = folder.startsWith("..") ? result.finalFolder : folder || "the workspace";
-  const hint = `[ended in ${shown}; cd does not last]`;
+  const hint = `[ended in ${await displayPath(result.finalFolder, workspace)}; cd does not last]`;
   return { ...described, content: `${described.content}\n${hint}` };
 }
 
