@@ -42,14 +42,6 @@ export function openBudgets(config: Config, store: Store) {
   };
 }
 
-/** What each task may use that does not say it itself. */
-export function taskBudget({ budgetUsd, budgetTokens }: Config): {
-  budgetUsd?: number;
-  budgetTokens?: number;
-} {
-  return { ...(budgetUsd !== null && { budgetUsd }), ...(budgetTokens !== null && { budgetTokens }) };
-}
-
 interface Priced {
   model?: string | null;
   budgetUsd?: number | undefined;

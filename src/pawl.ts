@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import { loadPrompt } from "./agent/protocols/prompt.ts";
-import { type BatchBudget, type BatchBudgetChange, openBudgets, taskBudget } from "./budgets.ts";
+import { type BatchBudget, type BatchBudgetChange, openBudgets } from "./budgets.ts";
 import { createDataDirectory, resolveDataPaths } from "./config/data-directory.ts";
 import { mergeParameters, secretsOfHeaders } from "./config/model-parameters.ts";
 import { resolveModelSettings } from "./config/model-settings.ts";
@@ -22,7 +22,6 @@ import {
 } from "./model-binder.ts";
 import { gatherTools } from "./offered-tools.ts";
 import type { DataPaths } from "./paths.ts";
-import type { TaskFields } from "./producer/fields.ts";
 import { storeImages } from "./producer/images.ts";
 import { type TaskInput, tasksFromInputs } from "./producer/new-task.ts";
 import { requireSound } from "./producer/sound.ts";
@@ -33,6 +32,7 @@ import { createRedact, redactingLogger, secretsOf } from "./redact.ts";
 import { phaseOf, type RunReport, reportRun } from "./report/run-view.ts";
 import { reportStatus, type StatusReport } from "./report/status.ts";
 import { fitToServer } from "./server-fit.ts";
+import { taskDefaults } from "./task-defaults.ts";
 import type { Tool } from "./tools/tool.ts";
 import { packageVersion } from "./version.ts";
 import { chooseTools } from "./worker/prepare-agent.ts";
@@ -226,12 +226,6 @@ export async function openPawl(options: PawlOptions = {}): Promise<Pawl> {
 /** Secrets that no variable holds, or none of such a name. */
 function knownSecrets({ apiKey, modelParameters }: Config): (string | null)[] {
   return [apiKey, ...secretsOfHeaders(modelParameters.extraHeaders)];
-}
-
-/** What the configuration says for tasks that do not say it themselves. */
-export function taskDefaults(config: Config): TaskFields & { maxSteps: number } {
-  const { maxSteps, timeLimitMs } = config;
-  return { maxSteps, ...(timeLimitMs !== null && { timeLimitMs }), ...taskBudget(config) };
 }
 
 async function createQueue(input: {

@@ -6,7 +6,7 @@ import { ConfigError, messageOf } from "../errors.ts";
 import { describeAmount } from "../limits/budget.ts";
 import { findUnknownTools } from "../modules.ts";
 import { runPaths } from "../paths.ts";
-import { openPawl, type Pawl, taskDefaults } from "../pawl.ts";
+import { openPawl, type Pawl } from "../pawl.ts";
 import { batchBudgetFromFlags } from "../producer/batch-budget.ts";
 import { fieldFlags, fieldsFromFlags } from "../producer/fields.ts";
 import { tasksFromFlags, type UnknownTools } from "../producer/new-task.ts";
@@ -14,6 +14,7 @@ import type { EnqueueResult, NewTask } from "../producer/task.ts";
 import { parseTaskFile, taskFileFormat } from "../producer/task-file.ts";
 import { withoutCredentials } from "../redact.ts";
 import { counted, flat } from "../report/text.ts";
+import { taskDefaults } from "../task-defaults.ts";
 import { note, print, printJson } from "./output.ts";
 
 type Options = Record<string, unknown> & { file?: string; batch?: string; dryRun?: boolean; json?: boolean };
